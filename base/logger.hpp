@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <spdlog/logger.h>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include <kiln/log.hpp>
+
+namespace kiln {
+
+/// An spdlog logger whose only sink is the embedder's callback. Shared by the parts of one engine.
+/// Thread-safe.
+class Logger {
+ public:
+  explicit Logger(const LogSink& sink);
+
+  spdlog::logger* operator->() const noexcept { return logger_.get(); }
+
+  /// Warns once for each distinct `key` in this logger's life: a fleet's log must not repeat itself.
+  void warn_once(std::string_view key, std::string_view message) const;
+
+ private:
+  struct Seen {
+    std::mutex mutex;
+    std::unordered_set<std::string> keys;
+  };
+  std::shared_ptr<spdlog::logger> logger_;
+  std::shared_ptr<Seen> seen_;
+};
+
+}  // namespace kiln

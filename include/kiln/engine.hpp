@@ -1,0 +1,197 @@
+#pragma once
+
+/// \file
+/// The engine: ops, compiler, cache and driver tied together. This is the door to embed.
+///
+///   kiln::Engine engine;
+///   kiln::Tensor x(x_ptr, kiln::DType::kBF16, {m, 512}), w(w_ptr, kiln::DType::kBF16, {128, 512}),
+///       out(out_ptr, kiln::DType::kBF16, {m, 128});
+///   engine.launch("n128k512_gemm_bf16", {x, w, out}, stream);
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kiln/error.hpp>
+#include <kiln/log.hpp>
+#include <kiln/op.hpp>
+#include <kiln/target.hpp>
+#include <kiln/tensor.hpp>
+
+namespace kiln {
+
+/// A CUstream or cudaStream_t; null is the legacy default stream.
+using StreamHandle = void*;
+
+/// Which toolchain's cubins a read-only layer may serve.
+enum class ToolchainMatch : std::uint8_t { kAny, kExact };
+
+/// Settings of an engine, read once when it is made. A field left empty falls back to the
+/// environment variable named beside it, which is also read only then.
+struct EngineOptions {
+  /// Writable cache root. Else KILN_CACHE_DIR, $XDG_CACHE_HOME/kiln, $HOME/.cache/kiln.
+  std::string cache_root;
+  /// Directories of prebuilt entries, asked in order after the root and never written.
+  std::vector<std::string> read_only_layers;
+  ToolchainMatch layer_toolchains = ToolchainMatch::kAny;
+  /// Path of libnvrtc.so. Else KILN_NVRTC, the loader's path, the usual toolkit and wheel folders.
+  std::string nvrtc;
+  /// Path of libcuda.so.1. Else the loader's path.
+  std::string driver;
+  /// Use programmatic dependent launch where an op and the device support it.
+  bool pdl = true;
+  /// Exact overlap checks of strided tensors and driver checks of pointers at each launch. Else
+  /// KILN_CHECK=1.
+  std::optional<bool> check;
+  LogSink log;
+};
+
+/// Per-call switches.
+struct LaunchOptions {
+  /// Off: this launch waits for its predecessor to finish, as without PDL.
+  bool pdl = true;
+  /// False: a kernel of this stream may have just written a `constant` argument; its reads move
+  /// behind the PDL wait.
+  bool constants_ready = true;
+  void* workspace = nullptr;  ///< Device memory, 256-byte aligned, at least workspace_bytes().
+  std::size_t workspace_bytes = 0;
+};
+
+/// The answer of can_use.
+struct CanUse {
+  bool ok = false;
+  std::string reason;  ///< Empty when ok.
+  explicit operator bool() const noexcept { return ok; }
+};
+
+/// A fast reference to a registered op; valid as long as its engine.
+class OpHandle {
+ public:
+  const Op& op() const noexcept;
+
+ private:
+  friend class Engine;
+  explicit OpHandle(const void* bound) noexcept : bound_(bound) {}
+  const void* bound_;
+};
+
+/// One compilable kernel: an op's kernel with a value for each trait, for one target.
+struct Variant {
+  const Op* op = nullptr;
+  std::size_t kernel = 0;  ///< Index into op->kernels.
+  Traits traits;
+  Target target;
+};
+
+/// "n128k512_gemm_bf16 M_SPLIT=4 PDL=true sm_90a".
+std::string to_string(const Variant& variant);
+
+/// What is known about a compiled kernel.
+struct KernelInfo {
+  std::string name;    ///< to_string(variant).
+  std::string symbol;  ///< Lowered (mangled) symbol in the cubin.
+  std::string key;     ///< Source part of the cache key, 32 hex digits.
+  bool from_cache = false;
+  bool stored = false;  ///< Found in or published to a cache directory.
+  std::size_t cubin_bytes = 0;
+  int registers = 0;
+  int shared_bytes = 0;  ///< Static shared memory.
+  int spill_bytes = 0;   ///< Spill stores plus spill loads.
+  bool pdl_wait = false;  ///< The kernel's PTX holds the PDL dependency wait.
+  double seconds = 0;     ///< Wall time of the lookup and, if any, the compile.
+};
+
+/// Counts since the engine was made. A snapshot; counters only grow.
+struct Counters {
+  std::uint64_t compiles = 0;
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  std::uint64_t cache_write_failures = 0;
+  std::uint64_t rejected_entries = 0;
+  std::uint64_t libraries_loaded = 0;
+};
+
+struct PrebuildRequest {
+  std::vector<Target> targets;
+  std::vector<std::string> ops;  ///< Globs over op names; empty means every op.
+  int jobs = 1;
+  /// Called after each kernel, from one thread at a time: done, total, the kernel.
+  std::function<void(std::size_t, std::size_t, const KernelInfo&)> progress;
+};
+
+struct PrebuildReport {
+  struct Failed {
+    std::string kernel;
+    std::string message;
+  };
+  struct Skipped {
+    std::string op;
+    std::string target;
+    std::string reason;
+  };
+  std::vector<KernelInfo> kernels;
+  std::vector<Failed> failed;
+  std::vector<Skipped> skipped;
+  std::size_t compiled = 0;
+  std::size_t cached = 0;
+  double seconds = 0;
+  /// Nothing failed and something was served.
+  bool ok() const noexcept { return failed.empty() && !kernels.empty(); }
+};
+
+/// Ties registry, compiler, cache and driver together. Making one reads the environment and looks
+/// at the cache root; it needs neither NVRTC nor a driver until something must be compiled or
+/// launched. All members may be called from any thread; register_op must not run at the same time as a
+/// call that uses the same name. Errors are thrown as kiln::Error.
+class Engine {
+ public:
+  explicit Engine(EngineOptions options = {});
+  ~Engine();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+
+  /// Adds an engine's own op. Throws kDuplicateOp when the name is taken, kInvalidArgument when the
+  /// description contradicts itself.
+  void register_op(Op op);
+  std::vector<std::string> op_names() const;
+  OpHandle op(std::string_view name) const;  ///< Throws kUnknownOp, naming near matches.
+
+  /// Whether the op's contract and policy allow this call. Never throws for a bad call.
+  CanUse can_use(OpHandle op, std::span<const Arg> args) const;
+  CanUse can_use(std::string_view op, std::initializer_list<Arg> args) const;
+
+  /// Bytes of workspace that launch needs for these arguments.
+  std::size_t workspace_bytes(OpHandle op, std::span<const Arg> args);
+
+  /// Checks the call against the op's contract and launches its kernels on `stream`. The first call
+  /// of a variant finds it in the cache or compiles it, and loads it; later ones only launch. The
+  /// current context must be the one of the tensors' device.
+  void launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
+              const LaunchOptions& options = {});
+  void launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,
+              const LaunchOptions& options = {});
+
+  /// All variants of an op for a target; throws kUnsupportedTarget when the op does not serve it.
+  std::vector<Variant> variants(OpHandle op, const Target& target) const;
+  /// Finds a variant in the cache or compiles it. Needs no GPU.
+  KernelInfo compile(const Variant& variant);
+  /// Compiles every variant asked for into the cache. Needs no GPU.
+  PrebuildReport prebuild(const PrebuildRequest& request);
+
+  Counters counters() const noexcept;
+
+  class Impl;  ///< Opaque; named here only for the library's own tools.
+  Impl& impl() noexcept { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kiln
