@@ -6,8 +6,11 @@
 
 namespace kiln {
 
-// A packed pair holds the element of the lower address in its lower half. Both directions are exact.
-__device__ __forceinline__ float low_to_float(uint32 pair) { return __uint_as_float(pair << 16); }
+// A packed pair holds the element of the lower address in its lower half. Both directions are
+// exact.
+__device__ __forceinline__ float low_to_float(uint32 pair) {
+  return __uint_as_float(pair << 16);
+}
 __device__ __forceinline__ float high_to_float(uint32 pair) {
   return __uint_as_float(pair & 0xffff0000u);
 }

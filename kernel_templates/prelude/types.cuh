@@ -1,5 +1,6 @@
 // Integer names and storage types.
-// May live here: names for fixed-size types, with no operation on them. Nothing that needs an instruction.
+// May live here: names for fixed-size types, with no operation on them. Nothing that needs an
+// instruction.
 #pragma once
 
 namespace kiln {

@@ -1,9 +1,10 @@
 // Vector loads from global memory.
-// May live here: the widest loads each architecture has, for constant and for ordinary data, and the vector length that
-// follows from them. No conversions.
+// May live here: the widest loads each architecture has, for constant and for ordinary data, and
+// the vector length that follows from them. No conversions.
 //
-// Every load is volatile, so that it stays on its side of the PDL wait (see pdl.cuh). Data that another kernel may have
-// written takes load_16 or load_32: the read-only path of load_constant_* is not coherent with a grid that is still running.
+// Every load is volatile, so that it stays on its side of the PDL wait (see pdl.cuh). Data that
+// another kernel may have written takes load_16 or load_32: the read-only path of load_constant_*
+// is not coherent with a grid that is still running.
 #pragma once
 
 #include "prelude/types.cuh"
@@ -17,7 +18,8 @@ constexpr int kVectorElements = 16;
 constexpr int kVectorElements = 8;
 #endif
 
-// 32-byte loads need sm_100 and a compiler that knows PTX ISA 8.8; without them a 32-byte vector is loaded in two halves.
+// 32-byte loads need sm_100 and a compiler that knows PTX ISA 8.8; without them a 32-byte vector is
+// loaded in two halves.
 #if __CUDA_ARCH__ >= 1000 && (__CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__) >= 1209
 #define KILN_HAS_32_BYTE_LOADS 1
 #else
