@@ -1,0 +1,75 @@
+#pragma once
+
+/// \file
+/// One cache entry and its file format.
+///
+/// [on-disk.begin]
+///   <root>/v1/<target>/<major>.<minor>-<toolchain digest>/<source digest>.cubin    one entry
+///   <root>/v1/tmp/<host>.<pid>.<random>.tmp          being written; published by one rename
+///   <root>/v1/quarantine/<time>-<entry's names>      failed a check; at most 64, oldest dropped
+///
+///   entry    := image metadata footer
+///   image    := the payload, first, so that tools for it read the file as it is
+///   metadata := key material of kind "kiln.entry" (grammar in cache/key.hpp) with the fields, in
+///               this order: text target, text source, number major, number minor, text toolchain,
+///               text symbol, text label, number registers, number shared_bytes, number
+///               stack_bytes, number spill_store_bytes, number spill_load_bytes, number pdl_wait
+///   footer   := "KilnEnt\n" u32(format version) u32(0) u64(image bytes) u64(metadata bytes)
+///               XXH3-128 of all bytes of the file before it, as two u64: low, high
+///   Integers are little-endian. Nothing in an entry depends on time, host, user or path: equal
+///   inputs give equal files. An entry is never changed after its rename.
+///
+///   v1 (format version 1): the first.
+///   A change of the footer's layout, of the metadata or of the folders makes a new <root>/v<n>; an
+///   older library then never sees the new files, and a newer one treats the old as absent.
+/// [on-disk.end]
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "cache/key.hpp"
+
+namespace kiln::cache {
+
+/// What the compiler reported about the kernel. Bytes per block (shared) or per thread (the rest).
+struct Resources {
+  int registers = 0;
+  int shared_bytes = 0;
+  int stack_bytes = 0;
+  int spill_store_bytes = 0;
+  int spill_load_bytes = 0;
+  bool operator==(const Resources&) const = default;
+};
+
+/// A compiled kernel with everything needed to trust and launch it.
+struct Entry {
+  SourceKey source;
+  ToolchainKey toolchain;
+  std::string symbol;  ///< Lowered (mangled) name of the kernel in the image.
+  std::string label;   ///< How listings call it; not part of the key, may be empty.
+  Resources resources;
+  bool pdl_wait = false;
+  std::string image;
+};
+
+/// A larger file is not an entry; it is refused before anything is allocated for it.
+inline constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{256} << 20;
+
+/// The file's bytes.
+std::string encode_entry(const Entry& entry);
+
+/// The parts of an encoded entry, as views into it. Checked: lengths and checksum.
+struct EntryParts {
+  std::string_view image;
+  std::string_view metadata;
+};
+Result<EntryParts> split_entry(std::string_view bytes);
+
+/// Reads an entry back. Every defect is a Failure with a plain reason: a wrong length, checksum,
+/// magic or format version, and metadata that is not exactly what encode_entry writes. The digests
+/// of both keys are computed from their material. `bytes` becomes the entry's image without a copy.
+Result<Entry> decode_entry(std::string bytes);
+
+}  // namespace kiln::cache

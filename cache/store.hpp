@@ -1,0 +1,134 @@
+#pragma once
+
+/// \file
+/// The cache: one writable directory and any number of read-only ones, asked in order.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/logger.hpp"
+#include "base/result.hpp"
+#include "cache/entry.hpp"
+#include "cache/file_system.hpp"
+#include "cache/key.hpp"
+#include "cache/root.hpp"
+
+namespace kiln::cache {
+
+/// Which toolchain's entries a read-only layer may serve when a compiler is at hand.
+enum class Match : std::uint8_t { kExact, kAny };
+
+struct StoreOptions {
+  RootInputs root;
+  std::vector<std::string> read_only_layers;  ///< Asked in this order, after the root.
+  Match layer_match = Match::kAny;
+  Logger logger{LogSink{}};
+  std::shared_ptr<FileSystem> file_system;  ///< Null: the operating system's.
+};
+
+/// What is asked for.
+struct Query {
+  std::span<const SourceKey> sources;  ///< In order of preference, one per target.
+  /// The compiler at hand. Null when there is none: any toolchain's entry will do.
+  const ToolchainKey* toolchain = nullptr;
+  /// Skips entries of later toolchain majors where any toolchain will do.
+  std::optional<int> max_toolchain_major;
+};
+
+/// A found entry. It passed every check of the store.
+struct Hit {
+  Entry entry;
+  std::string path;
+  FileId file;  ///< So that rejecting it spares a newer file of the same name.
+};
+
+/// One file of the cache, as listings show it.
+struct ListedEntry {
+  std::string path;
+  std::string layer;      ///< The directory it was found under.
+  std::string target;     ///< Folder name.
+  std::string toolchain;  ///< Folder name.
+  std::string source;     ///< Source digest, 32 hex digits.
+  std::uint64_t bytes = 0;
+  std::string symbol;
+  std::string label;
+  bool ok = false;
+  std::string problem;  ///< Empty when ok.
+};
+
+/// Sizes without reading any entry.
+struct StoreUsage {
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t quarantined = 0;
+};
+
+/// Counts since the store was made.
+struct StoreCounters {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t published = 0;
+  std::uint64_t write_failures = 0;  ///< Publishes that reached no directory.
+  std::uint64_t rejected = 0;        ///< Entries that failed a check or that a caller rejected.
+};
+
+/// Thread-safe, and safe among any number of processes without locks: an entry appears by one
+/// rename and never changes. A failure of the disk is a miss or a Failure value here, and one
+/// warning; it is never the user's failure.
+class Store {
+ public:
+  /// Chooses the root. Writes nothing and never fails. A root that cannot be written is read, as a
+  /// read-only layer ahead of the others; new entries then have no place if the root was named, or
+  /// go to fallback_root() if it was a default. One warning then names KILN_CACHE_DIR.
+  explicit Store(StoreOptions options);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// Finds the first entry that passes all checks: targets outermost, then layers, then toolchains.
+  /// With a toolchain, the writable root is asked for exactly that one; read-only layers follow
+  /// StoreOptions::layer_match and prefer it. Otherwise newer toolchains come first. Makes at most
+  /// one successful open, plus one for each file that fails a check. A target's toolchain folders
+  /// are listed once per layer in the store's life.
+  std::optional<Hit> lookup(const Query& query);
+
+  /// Stores the entry under its keys. A Failure says why it was not stored; the caller logs
+  /// nothing, keeps its bytes and goes on. Losing a race to another writer is success. A full or
+  /// read-only disk turns further writes of this store off.
+  Status publish(const Entry& entry);
+
+  /// The caller could not use a hit: the next lookup will not give it again. In the writable root
+  /// the file moves to the quarantine folder; elsewhere it is remembered and skipped. Logged once.
+  void reject(const Hit& hit, std::string_view reason);
+
+  /// Every entry of every layer, read and checked. Changes nothing.
+  std::vector<ListedEntry> list();
+  /// Those that are not ok.
+  std::vector<ListedEntry> verify();
+  /// Reads and checks one file that list() named.
+  Result<Entry> read(const std::string& path);
+  /// Removes entries, quarantine and leftovers from the writable root, and nothing else; gives the
+  /// number of entries removed.
+  Result<std::uint64_t> clear();
+  /// Of the root and every layer together.
+  StoreUsage stat();
+
+  StoreCounters counters() const noexcept;
+
+  /// "/home/u/.cache/kiln (HOME), writable": what was chosen, why, and where new entries go.
+  std::string root_description() const;
+  /// Where new entries go; empty when they have no place.
+  std::string writable_root() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kiln::cache
