@@ -1,0 +1,38 @@
+#pragma once
+
+#include <kiln/engine.hpp>
+
+#include "base/logger.hpp"
+#include "base/result.hpp"
+#include "cache/store.hpp"
+#include "runtime/driver/driver.hpp"
+#include "runtime/environment.hpp"
+#include "runtime/kernel_provider.hpp"
+#include "runtime/launcher.hpp"
+#include "trait_registry/registry.hpp"
+
+namespace kiln {
+
+/// What an engine is made of. The library's own tools use the parts directly.
+class Engine::Impl {
+ public:
+  Impl(EngineOptions options, runtime::Environment environment);
+
+  const Logger& logger() const noexcept { return logger_; }
+  registry::Registry& registry() noexcept { return registry_; }
+  const registry::Registry& registry() const noexcept { return registry_; }
+  cache::Store& store() noexcept { return store_; }
+  runtime::KernelProvider& provider() noexcept { return provider_; }
+  runtime::Launcher& launcher() noexcept { return launcher_; }
+  /// Loads libcuda at the first call; later calls give the same answer.
+  Result<std::shared_ptr<const runtime::Driver>> driver() { return launcher_.driver(); }
+
+ private:
+  Logger logger_;
+  registry::Registry registry_;
+  cache::Store store_;
+  runtime::KernelProvider provider_;
+  runtime::Launcher launcher_;
+};
+
+}  // namespace kiln
