@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Checks the layer rules of ARCHITECTURE.md: what each folder may include, and which words it may use.
+
+    scripts/check_layers.py [ROOT]
+
+Prints one line per violation and exits 1 if there is any.
+"""
+
+import pathlib
+import re
+import sys
+
+LAYERS = ["include", "base", "cache", "trait_registry", "reference", "runtime", "tools", "tests", "bench"]
+
+# Folder -> folders whose internal headers ("folder/x.hpp") it may include. The longest prefix rules.
+MAY_INCLUDE = {
+    "include": set(),
+    "base": {"base"},
+    "cache": {"base", "cache"},
+    "trait_registry": {"base", "trait_registry"},
+    "reference": {"reference"},
+    "runtime": {"base", "cache", "trait_registry", "runtime"},
+    "tools": {"base", "cache", "trait_registry", "reference", "runtime", "tools"},
+    "bench": {"base", "cache", "trait_registry", "reference", "runtime", "bench"},
+    "tests": {"base", "cache", "trait_registry", "reference", "runtime", "tools", "tests"},
+}
+
+# Folder -> public headers <kiln/x.hpp> it may include; absent means all of them.
+MAY_INCLUDE_PUBLIC = {
+    "base": {"error", "log", "version"},
+    "cache": {"error", "log", "version"},
+    "trait_registry": {"error", "log", "version", "op", "target", "tensor", "engine"},
+    "reference": set(),
+}
+
+# Third-party or toolkit header prefix -> the only folders that may include it.
+ONLY_IN = {
+    "cuda": {"runtime", "tools", "tests", "bench"},
+    "nvrtc": {"runtime", "tests", "bench"},
+    "CLI/": {"tools"},
+    "catch2/": {"tests"},
+    "spdlog/": {"base", "tests"},
+    "dlpack/": {"include", "trait_registry", "tests", "bench"},
+}
+
+# Folder -> words that must not stand in its code (comments and strings are not code).
+FORBIDDEN_WORDS = {"cache": re.compile(r"cubin|nvrtc|cuda|ptx", re.IGNORECASE)}
+
+# The public door shows no third-party type but DLTensor.
+PUBLIC_THIRD_PARTY = {"dlpack/dlpack.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+CODE_NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+HOST_SUFFIXES = {".hpp", ".cpp", ".h", ".c"}
+
+
+def check_host_include(layer, quote, name):
+    """What is wrong with this include in a host file of `layer`, or None."""
+    if quote == '"':
+        top = name.split("/")[0]
+        if "/" not in name or top not in LAYERS:
+            return f'"{name}" does not start at the repository root'
+        if top not in MAY_INCLUDE[layer]:
+            return f"{layer}/ may not include {top}/"
+        return None
+    if name.startswith("kiln/"):
+        header = pathlib.PurePath(name).stem
+        if header not in MAY_INCLUDE_PUBLIC.get(layer, {header}):
+            return f"{layer}/ may not know <{name}>"
+        return None
+    for prefix, folders in ONLY_IN.items():
+        if name.startswith(prefix) and layer not in folders:
+            return f"{layer}/ may not include <{name}>"
+    is_standard = re.fullmatch(r"[a-z_0-9]+", name) is not None
+    if layer == "include" and not is_standard and name not in PUBLIC_THIRD_PARTY:
+        return f"a public header may not include <{name}>"
+    if layer == "reference" and not is_standard:
+        return f"reference/ uses the standard library only, not <{name}>"
+    return None
+
+
+def check_host_file(path, relative):
+    layer = relative.parts[0]
+    text = path.read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        problem = match and check_host_include(layer, *match.groups())
+        if problem:
+            yield f"{relative}:{number}: {problem}"
+    if layer in FORBIDDEN_WORDS:
+        # Blank out rather than cut, so that line numbers stay right.
+        code = CODE_NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+        for number, line in enumerate(code.splitlines(), 1):
+            word = FORBIDDEN_WORDS[layer].search(line)
+            if word:
+                yield f"{relative}:{number}: the word '{word.group()}' does not belong in {layer}/"
+
+
+def check_device_file(path, relative, templates):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match and match.group(1) == "<":
+            yield f"{relative}:{number}: a kernel template includes no host or toolkit header, so not <{match.group(2)}>"
+        elif match and not (templates / match.group(2)).is_file():
+            yield f'{relative}:{number}: "{match.group(2)}" is no file of kernel_templates/'
+
+
+def violations(root):
+    for layer in LAYERS:
+        for path in sorted((root / layer).rglob("*")):
+            if path.suffix in HOST_SUFFIXES and path.is_file():
+                yield from check_host_file(path, path.relative_to(root))
+    templates = root / "kernel_templates"
+    for path in sorted(templates.rglob("*")):
+        if path.is_file():
+            yield from check_device_file(path, path.relative_to(root), templates)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    found = list(violations(root.resolve()))
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Puts what a GPU session needs into a folder that can be copied to a machine with a GPU and no build
+# dependencies: programs, a cache prebuilt for its architecture, and the digests of the tree they
+# were built from.
+#
+#   scripts/gpu_pack.sh DIR [ARCH]      (default: sm_90a)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${1:?usage: scripts/gpu_pack.sh DIR [ARCH]}
+arch=${2:-sm_90a}
+
+scripts/setup.sh
+export CUDA_HOME=$PWD/build/cuda
+cmake --preset release -DKILN_BUILD_TESTS=ON -DKILN_BUILD_BENCH=ON
+cmake --build --preset release
+
+rm -rf "$dir"
+mkdir -p "$dir/tests" "$dir/bench"
+scripts/gpu_record.py digests > "$dir/digests.json"
+cp scripts/gpu_session.sh build/release/tools/kiln "$dir/"
+find build/release/tests/gpu -maxdepth 1 -type f -executable -exec cp -t "$dir/tests" {} +
+find build/release/bench -type f -executable -name '*device*' -exec cp -t "$dir/bench" {} +
+"$dir/kiln" prebuild --arch "$arch" --cache "$dir/cache"
+strip "$dir"/kiln "$dir"/tests/* "$dir"/bench/*
+du -sh "$dir"

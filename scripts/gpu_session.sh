@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Runs on a machine with a GPU, over a folder made by gpu_pack.sh: GPU tests, memory checkers over
+# the tests tagged [sanitize], `kiln run` of both GEMMs, and the device benchmarks. Needs no build
+# tools. Prints a table, and writes results for `scripts/gpu_record.py write`.
+#
+#   gpu_session.sh [RESULTS]      run in, or named by its path in, the packed folder
+set -uo pipefail
+results=$(realpath -m "${1:-gpu_results.json}")
+pack=$(cd "$(dirname "$0")" && pwd)
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+export KILN_CACHE_DIR=$pack/cache
+passed=0 failed=0 rows=() checkers=()
+
+row() { rows+=("$(printf '%-44s %s' "$1" "$2")"); }
+
+# Catch2 ends with either "All tests passed (N assertions in M test cases)" or
+# "test cases: M | P passed | F failed".
+count_cases() {
+  local log=$1 all good bad
+  all=$(sed -nE 's/^All tests passed \(.* in ([0-9]+) test cases?\).*/\1/p' "$log" | tail -n 1)
+  if [ -n "$all" ]; then
+    good=$all bad=0
+  else
+    good=$(sed -nE 's/^test cases:.*[^0-9]([0-9]+) passed.*/\1/p' "$log" | tail -n 1)
+    bad=$(sed -nE 's/^test cases:.*[^0-9]([0-9]+) failed.*/\1/p' "$log" | tail -n 1)
+  fi
+  echo "${good:-0} ${bad:-0}"
+}
+
+run_tests() {
+  local program=$1 name code good bad
+  name=$(basename "$program")
+  "$program" 2>&1 | tee "$logs/$name"
+  code=${PIPESTATUS[0]}
+  read -r good bad < <(count_cases "$logs/$name")
+  # A program that crashed, or that skipped itself, has failed here: there is meant to be a GPU.
+  [ "$code" = 0 ] || [ "$bad" -gt 0 ] || bad=1
+  passed=$((passed + good)) failed=$((failed + bad))
+  row "$name" "$good passed, $bad failed"
+}
+
+# A checker that cannot work on this machine is reported as not run, which is neither pass nor fail.
+run_checker() {
+  local tool=$1 program=$2 name code outcome
+  name="$tool $(basename "$program")"
+  if ! command -v compute-sanitizer >/dev/null; then
+    outcome="not run: no compute-sanitizer here"
+  else
+    compute-sanitizer --tool "$tool" --error-exitcode 86 "$program" "[sanitize]" > "$logs/checker" 2>&1
+    code=$?
+    tail -n 5 "$logs/checker"
+    if grep -qi 'device not supported' "$logs/checker"; then
+      outcome="not run: the device is not supported"
+    elif [ "$code" = 0 ]; then
+      outcome="clean"
+    else
+      outcome="FAILED (exit $code)"
+      failed=$((failed + 1))
+    fi
+  fi
+  checkers+=("$name: $outcome")
+  row "$name" "$outcome"
+}
+
+run_op() {
+  local outcome=agrees
+  "$pack/kiln" run "$@" || { outcome=FAILED; failed=$((failed + 1)); }
+  row "kiln run $*" "$outcome"
+}
+
+json_strings() {  # One JSON list of the arguments; none of ours holds a quote or a backslash.
+  local separator='' text
+  printf '['
+  for text in "$@"; do
+    printf '%s"%s"' "$separator" "$text"
+    separator=', '
+  done
+  printf ']'
+}
+
+IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)
+[ -n "${device:-}" ] || { echo "gpu_session: nvidia-smi shows no GPU here" >&2; exit 1; }
+"$pack/kiln" doctor
+
+for program in "$pack"/tests/*; do run_tests "$program"; done
+for tool in memcheck racecheck initcheck synccheck; do
+  for program in "$pack"/tests/*; do run_checker "$tool" "$program"; done
+done
+for op in n128k512_gemm_bf16 n32k5120_gemm_bf16; do
+  for pdl in on off; do
+    for m in 1 8 33; do run_op "$op" --m "$m" --pdl "$pdl"; done
+  done
+done
+for program in "$pack"/bench/*; do
+  [ -x "$program" ] || continue
+  printf '\n== %s\n' "$(basename "$program")"
+  if "$program"; then outcome=ran; else outcome="FAILED (exit $?)"; failed=$((failed + 1)); fi
+  row "$(basename "$program")" "$outcome"
+done
+
+{
+  printf '{"device": "%s", "driver": "%s", "date": "%s",\n' "$device" "${driver# }" "$(date -u +%F)"
+  printf ' "tests_passed": %d, "tests_failed": %d,\n' "$passed" "$failed"
+  printf ' "sanitizers": %s,\n' "$(json_strings "${checkers[@]}")"
+  printf ' "digests": %s}\n' "$(cat "$pack/digests.json")"
+} > "$results"
+printf '\n%s on driver %s\n' "$device" "${driver# }"
+printf '%s\n' "${rows[@]}"
+cat "$results"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

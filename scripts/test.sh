@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# From a fresh clone to passing tests: installs what is missing, builds everything, runs every test.
+# GPU tests skip themselves, saying so, where there is no GPU.
+#
+#   scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     (default: release)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:-release}
+shift || true
+
+scripts/setup.sh
+export CUDA_HOME=$PWD/build/cuda
+[ ! -x scripts/fetch_test_nvrtc.sh ] || scripts/fetch_test_nvrtc.sh
+cmake --preset "$preset" -DKILN_BUILD_TESTS=ON -DKILN_BUILD_BENCH=ON
+cmake --build --preset "$preset"
+ctest --preset "$preset" -j "$(nproc)" "$@"

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace kiln::tools {
+
+/// Exit codes of the kiln command, promised in --help.
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1;
+inline constexpr int kUsage = 2;
+
+/// What the chosen subcommand does once the whole command line has been accepted; returns an exit
+/// code. Kept apart from parsing so that an error at run time cannot be taken for a usage error.
+using Action = std::function<int()>;
+
+/// Each adds one subcommand to `app` and, when the user chose it, sets `action`.
+void add_ops(CLI::App& app, Action& action);
+void add_prebuild(CLI::App& app, Action& action);
+void add_run(CLI::App& app, Action& action);
+void add_cache(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
+
+}  // namespace kiln::tools

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <kiln/engine.hpp>
+
+namespace kiln::tools {
+
+/// Keeps fields in the order in which they are written here, which is the order they are read in.
+using Json = nlohmann::ordered_json;
+
+/// Results go to stdout, and nothing else does, so that --json output can be piped.
+void print_out(std::string_view text);
+template <class... Args>
+void print_out(fmt::format_string<Args...> format, Args&&... args) {
+  print_out(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
+}
+void print_json(const Json& value);
+
+/// One plain line on stderr, "kiln: " in front.
+void complain(std::string_view message);
+
+/// Options of the engine that a subcommand works with: the library's warnings and errors go to
+/// stderr. An empty cache root means the environment decides.
+EngineOptions engine_options(const std::string& cache_root = {});
+
+/// Flushes stdout; false when what was printed could not be written (a full disk, a closed pipe).
+bool finish_output();
+
+/// "1 entry", "3 entries".
+std::string count(std::size_t n, std::string_view one, std::string_view many);
+
+/// How a long command shows where it is: a bar that redraws itself on a terminal, else one plain
+/// line per step, else (JSON without a terminal) nothing. Used from one thread at a time.
+class Progress {
+ public:
+  explicit Progress(bool json);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void step(std::size_t done, std::size_t total, std::string_view line);
+
+ private:
+  enum class Style { kNone, kLines, kBar };
+  void erase_bar() noexcept;
+
+  Style style_ = Style::kNone;
+  bool bar_shown_ = false;
+};
+
+}  // namespace kiln::tools

@@ -1,0 +1,129 @@
+#include "runtime/doctor.hpp"
+
+#include <memory>
+
+#include "tools/commands.hpp"
+#include "tools/console.hpp"
+
+namespace kiln::tools {
+namespace {
+
+using runtime::DoctorReport;
+
+Json to_json(const DoctorReport::Driver& driver) {
+  Json devices = Json::array();
+  for (const DoctorReport::Device& device : driver.devices) {
+    devices.push_back({{"ordinal", device.ordinal},
+                       {"name", device.name},
+                       {"compute_capability",
+                        fmt::format("{}.{}", device.capability.major, device.capability.minor)},
+                       {"arch", device.target}});
+  }
+  return {{"found", driver.found},
+          {"problem", driver.problem},
+          {"path", driver.path},
+          {"version", driver.version},
+          {"minimum_version", driver.minimum_version},
+          {"devices", devices}};
+}
+
+Json to_json(const DoctorReport::Nvrtc& nvrtc) {
+  return {{"usable", nvrtc.usable},
+          {"problem", nvrtc.problem},
+          {"path", nvrtc.path},
+          {"builtins_path", nvrtc.builtins_path},
+          {"version", nvrtc.version},
+          {"id", nvrtc.id},
+          {"builtins_id", nvrtc.builtins_id},
+          {"origin", nvrtc.origin},
+          {"passed_over", nvrtc.passed_over}};
+}
+
+Json to_json(const DoctorReport& report) {
+  Json ops = Json::array();
+  for (const DoctorReport::OpRow& row : report.ops) {
+    ops.push_back({{"op", row.op},
+                   {"arch", row.target},
+                   {"variants", row.variants},
+                   {"cached", row.cached},
+                   {"ability", ability_name(row.ability)},
+                   {"reason", row.reason}});
+  }
+  return {{"version", report.kiln_version},
+          {"ok", report.ok()},
+          {"driver", to_json(report.driver)},
+          {"nvrtc", to_json(report.nvrtc)},
+          {"cache",
+           {{"root", report.cache.root},
+            {"why", report.cache.why},
+            {"writable", report.cache.writable},
+            {"description", report.cache.description}}},
+          {"ops", ops}};
+}
+
+void print_driver(const DoctorReport::Driver& driver) {
+  if (!driver.found) {
+    print_out("driver    none: {}\n", driver.problem);
+    return;
+  }
+  print_out("driver    {} at {} (Kiln needs {})\n", driver.version, driver.path,
+            driver.minimum_version);
+  for (const DoctorReport::Device& device : driver.devices) {
+    print_out("device {}  {}, compute capability {}.{}, gets {}\n", device.ordinal, device.name,
+              device.capability.major, device.capability.minor, device.target);
+  }
+  if (driver.devices.empty()) {
+    print_out("device    none\n");
+  }
+}
+
+void print_nvrtc(const DoctorReport::Nvrtc& nvrtc) {
+  if (nvrtc.usable) {
+    print_out("nvrtc     {} at {} ({})\n", nvrtc.version, nvrtc.path, nvrtc.origin);
+    print_out("builtins  {}\n", nvrtc.builtins_path);
+  } else {
+    print_out("nvrtc     none: {}\n", nvrtc.problem);
+  }
+  for (const std::string& set : nvrtc.passed_over) {
+    print_out("          passed over: {}\n", set);
+  }
+}
+
+void print_report(const DoctorReport& report) {
+  print_out("kiln      {}\n", report.kiln_version);
+  print_driver(report.driver);
+  print_nvrtc(report.nvrtc);
+  print_out("cache     {}\n", report.cache.description);
+  for (const DoctorReport::OpRow& row : report.ops) {
+    print_out("op        {} for {}: {}, {} of {} cached; {}\n", row.op, row.target,
+              ability_name(row.ability), row.cached, count(row.variants, "kernel", "kernels"),
+              row.reason);
+  }
+}
+
+int diagnose(bool json) {
+  Engine engine(engine_options());
+  const DoctorReport report = runtime::examine(engine);
+  if (json) {
+    print_json(to_json(report));
+  } else {
+    print_report(report);
+  }
+  if (!report.ok()) {
+    complain("some op can neither be loaded from the cache nor compiled here.");
+    return kFailure;
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Say what was found on this machine and what each op can do here.");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print one JSON object.");
+  command->callback([&action, json] { action = [json] { return diagnose(*json); }; });
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,72 @@
+#include <exception>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include <kiln/error.hpp>
+#include <kiln/version.hpp>
+
+#include "tools/commands.hpp"
+#include "tools/console.hpp"
+
+namespace kiln::tools {
+namespace {
+
+constexpr const char* kDescription =
+    "Kiln compiles CUDA kernels at run time and keeps them in a cache.\n"
+    "This command lists ops, prebuilds their kernels, and looks after the cache.";
+constexpr const char* kFooter =
+    "Exit codes: 0 success, 1 failure at run time, 2 wrong usage.\n"
+    "Environment: KILN_CACHE_DIR names the cache directory, KILN_NVRTC the NVRTC library.";
+
+// CLI11's help holds the subcommand that was asked about; its own exit codes (100 and up) are not
+// ours.
+int finish_parse(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+    app.exit(error);
+    return finish_output() ? kSuccess : kFailure;
+  }
+  complain(fmt::format("{}. 'kiln --help' and 'kiln COMMAND --help' say what is accepted.",
+                       error.what()));
+  return kUsage;
+}
+
+int run_command(int argc, char** argv) {
+  CLI::App app(kDescription, "kiln");
+  app.footer(kFooter);
+  app.set_version_flag("--version", "kiln " KILN_VERSION);
+  app.require_subcommand(1);
+
+  Action action;
+  add_ops(app, action);
+  add_prebuild(app, action);
+  add_run(app, action);
+  add_cache(app, action);
+  add_doctor(app, action);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->footer(kFooter);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return finish_parse(app, error);
+  }
+  const int code = action();
+  if (!finish_output()) {
+    complain("the output could not be written completely.");
+    return kFailure;
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace kiln::tools
+
+int main(int argc, char** argv) {
+  try {
+    return kiln::tools::run_command(argc, argv);
+  } catch (const std::exception& error) {
+    kiln::tools::complain(error.what());
+    return kiln::tools::kFailure;
+  }
+}

@@ -1,0 +1,139 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <kiln/engine.hpp>
+
+#include "tools/commands.hpp"
+#include "tools/console.hpp"
+#include "trait_registry/target.hpp"
+#include "trait_registry/variant.hpp"
+
+namespace kiln::tools {
+namespace {
+
+const char* access_name(Access access) {
+  switch (access) {
+    case Access::kRead:
+      return "read";
+    case Access::kWrite:
+      return "write";
+    case Access::kReadWrite:
+      return "read_write";
+  }
+  return "unknown";
+}
+
+const char* scalar_name(ScalarType type) {
+  switch (type) {
+    case ScalarType::kI32:
+      return "i32";
+    case ScalarType::kI64:
+      return "i64";
+    case ScalarType::kF32:
+      return "f32";
+    case ScalarType::kBool:
+      return "bool";
+  }
+  return "unknown";
+}
+
+Json describe(const ArgSpec& arg) {
+  Json out = {{"name", arg.name}, {"summary", arg.summary}};
+  if (!arg.is_tensor()) {
+    out["scalar"] = scalar_name(arg.scalar);
+    return out;
+  }
+  Json dtypes = Json::array();
+  for (const DType dtype : arg.dtypes) {
+    dtypes.push_back(dtype_name(dtype));
+  }
+  Json shape = Json::array();
+  for (const Dim& dim : arg.shape) {
+    shape.push_back(dim.symbol.empty() ? Json(dim.value) : Json(dim.symbol));
+  }
+  out["dtypes"] = std::move(dtypes);
+  out["shape"] = std::move(shape);
+  out["layout"] = arg.layout == Layout::kContiguous ? "contiguous" : "row_strided";
+  out["alignment"] = arg.alignment;
+  out["access"] = access_name(arg.access);
+  out["constant"] = arg.constant;
+  out["optional"] = arg.optional;
+  return out;
+}
+
+std::vector<std::string> spellings(const TraitSpec& trait) {
+  std::vector<std::string> out;
+  for (const std::int64_t value : trait.domain) {
+    out.push_back(trait.spell(value));
+  }
+  return out;
+}
+
+std::vector<std::string> served_targets(const Op& op) {
+  std::vector<std::string> out;
+  for (const registry::KnownTarget& known : registry::known_targets()) {
+    if (registry::serves(op, known.target)) {
+      out.push_back(to_string(known.target));
+    }
+  }
+  return out;
+}
+
+Json describe(const Op& op) {
+  Json out = {{"name", op.name}, {"family", op.family}, {"summary", op.summary}};
+  out["args"] = Json::array();
+  for (const ArgSpec& arg : op.args) {
+    out["args"].push_back(describe(arg));
+  }
+  out["traits"] = Json::array();
+  for (const TraitSpec& trait : op.traits) {
+    out["traits"].push_back(
+        {{"name", trait.name}, {"summary", trait.summary}, {"values", spellings(trait)}});
+  }
+  out["archs"] = served_targets(op);
+  out["kernels"] = Json::array();
+  for (const KernelSpec& kernel : op.kernels) {
+    out["kernels"].push_back(kernel.name);
+  }
+  return out;
+}
+
+void print_op(const Op& op) {
+  std::string traits;
+  for (const TraitSpec& trait : op.traits) {
+    traits += fmt::format("{}{} {{{}}}", traits.empty() ? "" : ", ", trait.name,
+                          fmt::join(spellings(trait), " "));
+  }
+  print_out("{}  ({})\n    {}\n", op.name, op.family, op.summary);
+  print_out("    traits: {}\n", traits.empty() ? "none" : traits);
+  print_out("    archs:  {}\n", fmt::join(served_targets(op), " "));
+}
+
+int list_ops(bool json) {
+  const Engine engine(engine_options());
+  Json all = Json::array();
+  for (const std::string& name : engine.op_names()) {
+    const Op& op = engine.op(name).op();
+    if (json) {
+      all.push_back(describe(op));
+    } else {
+      print_op(op);
+    }
+  }
+  if (json) {
+    print_json(all);
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_ops(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("ops", "List the registered ops.");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print a JSON list.");
+  command->callback([&action, json] { action = [json] { return list_ops(*json); }; });
+}
+
+}  // namespace kiln::tools
