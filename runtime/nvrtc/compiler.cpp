@@ -1,0 +1,192 @@
+#include "runtime/nvrtc/compiler.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/nvrtc/elf.hpp"
+#include "runtime/nvrtc/library.hpp"
+#include "runtime/nvrtc/ptx.hpp"
+#include "runtime/nvrtc/ptxas_log.hpp"
+#include "trait_registry/target.hpp"
+
+namespace kiln::runtime {
+namespace {
+
+std::vector<const char*> c_strings(const std::vector<std::string>& strings) {
+  std::vector<const char*> pointers;
+  pointers.reserve(strings.size());
+  for (const std::string& text : strings) {
+    pointers.push_back(text.c_str());
+  }
+  return pointers;
+}
+
+// One nvrtcProgram. Every call that fails leaves its name and code in failed_call().
+class Program {
+ public:
+  explicit Program(const NvrtcApi& api) noexcept : api_(api) {}
+  ~Program() {
+    if (program_ != nullptr) {
+      api_.destroy_program(&program_);
+    }
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  bool create(const registry::CompileUnit& unit) {
+    std::vector<const char*> names;
+    std::vector<const char*> texts;
+    for (const SourceFile& header : unit.headers) {
+      names.push_back(header.name.c_str());
+      texts.push_back(header.text.c_str());
+    }
+    return ok("nvrtcCreateProgram",
+              api_.create_program(&program_, unit.main.text.c_str(), unit.main.name.c_str(),
+                                  static_cast<int>(names.size()), texts.data(), names.data())) &&
+           ok("nvrtcAddNameExpression",
+              api_.add_name_expression(program_, unit.name_expression.c_str()));
+  }
+  bool compile(const std::vector<std::string>& options) {
+    const std::vector<const char*> pointers = c_strings(options);
+    return ok("nvrtcCompileProgram",
+              api_.compile_program(program_, static_cast<int>(pointers.size()), pointers.data()));
+  }
+  bool lowered_name(const std::string& expression, std::string& name) {
+    const char* lowered = nullptr;
+    if (!ok("nvrtcGetLoweredName", api_.lowered_name(program_, expression.c_str(), &lowered))) {
+      return false;
+    }
+    name = lowered;
+    return true;
+  }
+  bool cubin(std::string& out) {
+    return fetch("nvrtcGetCUBIN", api_.cubin_size, api_.cubin, out);
+  }
+  bool ptx(std::string& out) {
+    return fetch("nvrtcGetPTX", api_.ptx_size, api_.ptx, out) && drop_terminator(out);
+  }
+  // The log as far as there is one; its absence is no reason to fail.
+  std::string log() {
+    std::string text;
+    if (program_ != nullptr) {
+      const std::string failed_before = failed_call_;
+      fetch("nvrtcGetProgramLog", api_.log_size, api_.log, text);
+      failed_call_ = failed_before;
+    }
+    drop_terminator(text);
+    return text;
+  }
+  const std::string& failed_call() const noexcept { return failed_call_; }
+
+ private:
+  bool ok(const char* call, nvrtcResult result) {
+    if (result != NVRTC_SUCCESS) {
+      failed_call_ = fmt::format("{} gave {} ({})", call, api_.error_string(result),
+                                 static_cast<int>(result));
+    }
+    return result == NVRTC_SUCCESS;
+  }
+  template <class Size, class Get>
+  bool fetch(const char* call, Size size_of, Get get, std::string& out) {
+    std::size_t size = 0;
+    if (!ok(call, size_of(program_, &size))) {
+      return false;
+    }
+    out.resize(size);
+    return ok(call, get(program_, out.data()));
+  }
+  static bool drop_terminator(std::string& text) {
+    text.resize(std::min(text.find('\0'), text.size()));
+    return true;
+  }
+
+  const NvrtcApi& api_;
+  nvrtcProgram program_ = nullptr;
+  std::string failed_call_;
+};
+
+// Everything a report of a failed compile needs.
+tl::unexpected<Failure> compile_failure(const registry::CompileUnit& unit,
+                                        const Toolchain& toolchain, std::string_view reason,
+                                        std::string_view log) {
+  return fail(ErrorCode::kCompileFailed,
+              fmt::format("compiling {} failed: {}\n"
+                          "  NVRTC {}: {}, with {}\n"
+                          "  source: {}, instantiation: {}\n"
+                          "  options: {}\n"
+                          "  log:\n{}",
+                          unit.label, reason, toolchain.version(), toolchain.nvrtc_path,
+                          toolchain.builtins_path, unit.main.name, unit.name_expression,
+                          fmt::join(unit.options, " "), log.empty() ? "(empty)" : log));
+}
+
+std::string first_release(const Target& target) {
+  for (const registry::KnownTarget& known : registry::known_targets()) {
+    if (known.target == target) {
+      return fmt::format("{} needs NVRTC {}.{} or newer", to_string(target), known.nvrtc_major,
+                         known.nvrtc_minor);
+    }
+  }
+  return fmt::format("Kiln knows no {}", to_string(target));
+}
+
+}  // namespace
+
+const Toolchain& Nvrtc::toolchain() const noexcept { return library_->toolchain; }
+
+std::span<const int> Nvrtc::architectures() const noexcept { return library_->architectures; }
+
+// NVRTC itself lists base architectures only; which suffixes exist is the table's knowledge.
+std::vector<Target> Nvrtc::targets() const {
+  std::vector<Target> targets;
+  for (const registry::KnownTarget& known : registry::known_targets()) {
+    const auto& archs = library_->architectures;
+    if (registry::nvrtc_knows(known.target, toolchain().major, toolchain().minor) &&
+        std::find(archs.begin(), archs.end(), known.target.compute_capability()) != archs.end()) {
+      targets.push_back(known.target);
+    }
+  }
+  return targets;
+}
+
+Status Nvrtc::check_target(const Target& target) const {
+  const std::vector<Target> known = targets();
+  if (std::find(known.begin(), known.end(), target) != known.end()) {
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const Target& each : known) {
+    names.push_back(to_string(each));
+  }
+  return fail(ErrorCode::kUnsupportedTarget,
+              fmt::format("NVRTC {} ({}) cannot compile for {}: it can for {}; {}",
+                          toolchain().version(), toolchain().nvrtc_path, to_string(target),
+                          fmt::join(names, ", "), first_release(target)));
+}
+
+Result<Compiled> Nvrtc::compile(const registry::CompileUnit& unit) const {
+  if (const Status known = check_target(unit.target); !known) {
+    return tl::unexpected(known.error());
+  }
+  Program program(library_->api);
+  Compiled result;
+  const bool done = program.create(unit) && program.compile(unit.options) &&
+                    program.lowered_name(unit.name_expression, result.symbol) &&
+                    program.cubin(result.cubin) && program.ptx(result.ptx);
+  result.log = program.log();
+  if (!done) {
+    return compile_failure(unit, toolchain(), program.failed_call(), result.log);
+  }
+  if (const Status usable = check_cubin(result.cubin, result.symbol, unit.target); !usable) {
+    return compile_failure(unit, toolchain(), usable.error().message, result.log);
+  }
+  result.resources =
+      resources_from_log(result.log, result.symbol).value_or(cache::Resources{});
+  result.pdl_wait = entry_waits(result.ptx, result.symbol);
+  return result;
+}
+
+}  // namespace kiln::runtime
