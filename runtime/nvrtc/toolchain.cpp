@@ -145,9 +145,12 @@ std::optional<std::string> library_in(const fs::path& folder) {
 // A place that the user named: a library, or the folder of one.
 Result<Toolchain> examine_named(const std::string& place, const std::string& setting) {
   std::error_code error;
-  std::optional<std::string> library = place;
-  if (fs::is_directory(place, error)) {
-    library = library_in(place);
+  // Absolute, so that it stays the same file when the working directory changes, and so that the
+  // loader takes it as a path.
+  const fs::path path = fs::absolute(place, error);
+  std::optional<std::string> library = path.string();
+  if (fs::is_directory(path, error)) {
+    library = library_in(path);
   }
   Result<Toolchain> toolchain =
       library ? examine(*library, setting)
