@@ -39,7 +39,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 // The callback is documented as callable from several threads at once, so no lock is taken.
 class CallbackSink final : public spdlog::sinks::sink {
  public:
-  explicit CallbackSink(const LogSink& sink) : sink_(sink) {}
+  explicit CallbackSink(const LogSink& target) : sink_(target) {}
   void log(const spdlog::details::log_msg& message) override {
     const std::string text(message.payload.data(), message.payload.size());
     sink_.callback(to_kiln(message.level), text.c_str(), sink_.user);
