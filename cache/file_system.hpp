@@ -101,7 +101,11 @@ class PosixFileSystem final : public FileSystem {
   Io<void> remove_directory(const std::string& path) override;
 
  private:
+  // Where a name lives: its folder, opened without following links, and the name in it.
+  struct Place;
+  Io<Place> place(const std::string& path);
   Io<Handle> open(const std::string& path, int flags, mode_t mode);
+  Io<Handle> open_by_walk(const std::string& path, int flags, mode_t mode);
 
   std::atomic<bool> walk_;  // Set for good once the kernel turned openat2 down.
 };
@@ -113,7 +117,11 @@ class OpenFile {
       : file_system_(&file_system), handle_(handle) {}
   OpenFile(OpenFile&& other) noexcept
       : file_system_(other.file_system_), handle_(std::exchange(other.handle_, kClosed)) {}
-  OpenFile& operator=(OpenFile&&) = delete;
+  OpenFile& operator=(OpenFile&& other) noexcept {
+    std::swap(file_system_, other.file_system_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() { static_cast<void>(close()); }

@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "cache/entry.hpp"
 #include "cache/file_system.hpp"
+#include "cache/inventory.hpp"
 #include "cache/key.hpp"
 #include "cache/root.hpp"
 
@@ -46,27 +47,6 @@ struct Hit {
   Entry entry;
   std::string path;
   FileId file;  ///< So that rejecting it spares a newer file of the same name.
-};
-
-/// One file of the cache, as listings show it.
-struct ListedEntry {
-  std::string path;
-  std::string layer;      ///< The directory it was found under.
-  std::string target;     ///< Folder name.
-  std::string toolchain;  ///< Folder name.
-  std::string source;     ///< Source digest, 32 hex digits.
-  std::uint64_t bytes = 0;
-  std::string symbol;
-  std::string label;
-  bool ok = false;
-  std::string problem;  ///< Empty when ok.
-};
-
-/// Sizes without reading any entry.
-struct StoreUsage {
-  std::uint64_t entries = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t quarantined = 0;
 };
 
 /// Counts since the store was made.

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/entry.hpp"
+#include "cache/file_system.hpp"
+#include "cache/layout.hpp"
+
+namespace kiln::cache {
+
+/// One directory of entries, as a lookup sees it. Thread-safe.
+class DirectoryLayer {
+ public:
+  /// With an owner, nothing is read until the root is a private directory of that user.
+  DirectoryLayer(FileSystem& file_system, std::string root,
+                 std::optional<uid_t> required_owner = std::nullopt)
+      : file_system_(file_system), layout_(std::move(root)), required_owner_(required_owner) {}
+
+  const Layout& layout() const noexcept { return layout_; }
+
+  /// Whether what lies here may be used; asks the disk until the answer is yes.
+  Io<void> check_owner();
+
+  /// The toolchain folders of a target, newest first. Listed once; a disk error is not an answer,
+  /// so the next call lists again.
+  Io<std::vector<ToolchainFolder>> toolchains(const std::string& target);
+  /// Tells of a folder that this process filled.
+  void add_toolchain(const std::string& target, const ToolchainFolder& toolchain);
+
+ private:
+  FileSystem& file_system_;
+  const Layout layout_;
+  const std::optional<uid_t> required_owner_;
+  std::atomic<bool> owner_checked_ = false;
+  std::mutex mutex_;
+  std::map<std::string, std::vector<ToolchainFolder>> toolchains_;  // Guarded by mutex_.
+};
+
+}  // namespace kiln::cache

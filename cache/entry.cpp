@@ -1,0 +1,169 @@
+#include "cache/entry.hpp"
+
+#include <charconv>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "cache/bytes.hpp"
+
+namespace kiln::cache {
+namespace {
+
+constexpr std::string_view kMagic = "KilnEnt\n";
+constexpr std::uint32_t kFormatVersion = 1;
+constexpr std::string_view kMetadataKind = "kiln.entry";
+constexpr std::uint32_t kMetadataVersion = 1;
+
+constexpr std::size_t kChecksumBytes = 2 * sizeof(std::uint64_t);
+constexpr std::size_t kFooterBytes =
+    kMagic.size() + 2 * sizeof(std::uint32_t) + 2 * sizeof(std::uint64_t) + kChecksumBytes;
+
+tl::unexpected<Failure> bad(std::string reason) {
+  return fail(ErrorCode::kIo, std::move(reason));
+}
+
+std::string encode_metadata(const Entry& entry) {
+  KeyWriter writer(kMetadataKind, kMetadataVersion);
+  writer.text("target", entry.source.target)
+      .text("source", entry.source.material)
+      .number("major", entry.toolchain.major)
+      .number("minor", entry.toolchain.minor)
+      .text("toolchain", entry.toolchain.material)
+      .text("symbol", entry.symbol)
+      .text("label", entry.label)
+      .number("registers", entry.resources.registers)
+      .number("shared_bytes", entry.resources.shared_bytes)
+      .number("stack_bytes", entry.resources.stack_bytes)
+      .number("spill_store_bytes", entry.resources.spill_store_bytes)
+      .number("spill_load_bytes", entry.resources.spill_load_bytes)
+      .number("pdl_wait", entry.pdl_wait ? 1 : 0);
+  return std::move(writer).take();
+}
+
+// Hands out the metadata's fields in the order in which encode_metadata wrote them. After the first
+// field that is not the expected one, everything is empty and ok() is false.
+class MetadataReader {
+ public:
+  explicit MetadataReader(std::vector<KeyField> fields) : fields_(std::move(fields)) {
+    ok_ = fields_[0].name == kMetadataKind &&
+          fields_[0].values[0] == std::to_string(kMetadataVersion);
+  }
+
+  std::string text(std::string_view name) {
+    KeyField* field = next(KeyField::Type::kText, name);
+    return field == nullptr ? std::string() : std::move(field->values[0]);
+  }
+
+  int number(std::string_view name, int limit = std::numeric_limits<int>::max()) {
+    const KeyField* field = next(KeyField::Type::kNumber, name);
+    if (field == nullptr) {
+      return 0;
+    }
+    const std::string& digits = field->values[0];
+    int value = 0;
+    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    ok_ = parsed.ec == std::errc() && value >= 0 && value <= limit;
+    return ok_ ? value : 0;
+  }
+
+  bool complete() const noexcept { return ok_ && next_ == fields_.size(); }
+
+ private:
+  KeyField* next(KeyField::Type type, std::string_view name) {
+    ok_ =
+        ok_ && next_ < fields_.size() && fields_[next_].type == type && fields_[next_].name == name;
+    return ok_ ? &fields_[next_++] : nullptr;
+  }
+
+  std::vector<KeyField> fields_;
+  std::size_t next_ = 1;
+  bool ok_ = false;
+};
+
+Result<Entry> decode_metadata(std::string_view metadata) {
+  auto fields = parse_key(metadata);
+  if (!fields) {
+    return bad("its metadata cannot be read: " + fields.error().message);
+  }
+  MetadataReader reader(std::move(*fields));
+  Entry entry;
+  std::string target = reader.text("target");
+  entry.source = SourceKey(std::move(target), reader.text("source"));
+  const int major = reader.number("major");
+  const int minor = reader.number("minor");
+  entry.toolchain = ToolchainKey(major, minor, reader.text("toolchain"));
+  entry.symbol = reader.text("symbol");
+  entry.label = reader.text("label");
+  entry.resources.registers = reader.number("registers");
+  entry.resources.shared_bytes = reader.number("shared_bytes");
+  entry.resources.stack_bytes = reader.number("stack_bytes");
+  entry.resources.spill_store_bytes = reader.number("spill_store_bytes");
+  entry.resources.spill_load_bytes = reader.number("spill_load_bytes");
+  entry.pdl_wait = reader.number("pdl_wait", 1) == 1;
+  if (!reader.complete()) {
+    return bad("its metadata does not have the fields of this format version");
+  }
+  return entry;
+}
+
+}  // namespace
+
+std::string encode_entry(const Entry& entry) {
+  const std::string metadata = encode_metadata(entry);
+  std::string bytes;
+  bytes.reserve(entry.image.size() + metadata.size() + kFooterBytes);
+  bytes.append(entry.image).append(metadata).append(kMagic);
+  append_integer(bytes, kFormatVersion);
+  append_integer(bytes, std::uint32_t{0});
+  append_integer(bytes, std::uint64_t{entry.image.size()});
+  append_integer(bytes, std::uint64_t{metadata.size()});
+  const Digest checksum = digest(bytes);
+  append_integer(bytes, checksum.low);
+  append_integer(bytes, checksum.high);
+  return bytes;
+}
+
+Result<EntryParts> split_entry(std::string_view bytes) {
+  if (bytes.size() < kFooterBytes) {
+    return bad(fmt::format("it is truncated: {} bytes, fewer than a footer", bytes.size()));
+  }
+  const std::string_view body = bytes.substr(0, bytes.size() - kFooterBytes);
+  ByteReader footer(bytes.substr(body.size()));
+  if (footer.bytes(kMagic.size()) != kMagic) {
+    return bad("it does not end in an entry's footer: truncated, or not an entry");
+  }
+  const auto version = footer.integer<std::uint32_t>();
+  const auto reserved = footer.integer<std::uint32_t>();
+  const auto image_size = footer.integer<std::uint64_t>();
+  const auto metadata_size = footer.integer<std::uint64_t>();
+  const auto low = footer.integer<std::uint64_t>();
+  const auto high = footer.integer<std::uint64_t>();
+  if (version != kFormatVersion || reserved != 0U) {
+    return bad(fmt::format("its format version is {}, expected {}", *version, kFormatVersion));
+  }
+  if (*image_size > body.size() || *metadata_size != body.size() - *image_size) {
+    return bad(fmt::format("its length is wrong: {} bytes before the footer, which says {} + {}",
+                           body.size(), *image_size, *metadata_size));
+  }
+  if (digest(bytes.substr(0, bytes.size() - kChecksumBytes)) != Digest{*high, *low}) {
+    return bad("its checksum does not match its bytes");
+  }
+  return EntryParts{body.substr(0, *image_size), body.substr(*image_size)};
+}
+
+Result<Entry> decode_entry(std::string bytes) {
+  const auto parts = split_entry(bytes);
+  if (!parts) {
+    return tl::unexpected(parts.error());
+  }
+  auto entry = decode_metadata(parts->metadata);
+  if (!entry) {
+    return entry;
+  }
+  bytes.resize(parts->image.size());
+  entry->image = std::move(bytes);
+  return entry;
+}
+
+}  // namespace kiln::cache

@@ -1,0 +1,50 @@
+#pragma once
+
+/// \file
+/// What lies in a cache directory: listing, measuring and clearing it, for `kiln cache`.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cache/entry.hpp"
+#include "cache/file_system.hpp"
+#include "cache/layout.hpp"
+
+namespace kiln::cache {
+
+/// One file of the cache, as listings show it.
+struct ListedEntry {
+  std::string path;
+  std::string layer;      ///< The directory it was found under.
+  std::string target;     ///< Folder name.
+  std::string toolchain;  ///< Folder name.
+  std::string source;     ///< Source digest, 32 hex digits.
+  std::uint64_t bytes = 0;
+  std::string symbol;
+  std::string label;
+  bool ok = false;
+  std::string problem;  ///< Empty when ok.
+};
+
+/// Sizes without reading any entry.
+struct StoreUsage {
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t quarantined = 0;
+};
+
+/// Reads the file of a hit or a listing and checks everything that it says about itself.
+Result<Entry> read_entry(FileSystem& file_system, const std::string& path);
+
+/// Every entry below `layout`, sorted by path, read and checked.
+std::vector<ListedEntry> list_entries(FileSystem& file_system, const Layout& layout);
+
+StoreUsage measure(FileSystem& file_system, const Layout& layout);
+
+/// Removes what the store put there, and nothing else; gives the number of entries removed. Goes on
+/// after a failure and reports the first.
+Result<std::uint64_t> clear_entries(FileSystem& file_system, const Layout& layout);
+
+}  // namespace kiln::cache

@@ -1,0 +1,205 @@
+#include "cache/key.hpp"
+
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "cache/bytes.hpp"
+
+namespace kiln::cache {
+namespace {
+
+constexpr std::size_t kHexDigits = 32;
+
+std::optional<std::uint64_t> parse_hex64(std::string_view text) {
+  if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// Decimal without sign or leading zeros, so that a version has one spelling.
+std::optional<int> parse_version_part(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || std::to_string(value) != text ||
+      value < 0) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+tl::unexpected<Failure> damaged(std::string_view what) {
+  return fail(ErrorCode::kIo, fmt::format("key material is damaged: {}", what));
+}
+
+Result<std::vector<std::string>> parse_list(std::string_view value) {
+  ByteReader reader(value);
+  const auto count = reader.integer<std::uint64_t>();
+  // Each item takes at least its length, which bounds what a wrong count can make us reserve.
+  if (!count || *count > reader.remaining() / sizeof(std::uint64_t)) {
+    return damaged("a list's count exceeds its bytes");
+  }
+  std::vector<std::string> items;
+  items.reserve(static_cast<std::size_t>(*count));
+  for (std::uint64_t i = 0; i < *count; ++i) {
+    const auto size = reader.integer<std::uint64_t>();
+    const auto item = size ? reader.bytes(*size) : std::nullopt;
+    if (!item) {
+      return damaged("a list item ends past its list");
+    }
+    items.emplace_back(*item);
+  }
+  if (!reader.empty()) {
+    return damaged("a list has bytes after its last item");
+  }
+  return items;
+}
+
+Result<std::vector<std::string>> parse_value(KeyField::Type type, std::string_view value) {
+  switch (type) {
+    case KeyField::Type::kText:
+      return std::vector<std::string>{std::string(value)};
+    case KeyField::Type::kList:
+      return parse_list(value);
+    case KeyField::Type::kKind:
+    case KeyField::Type::kNumber: {
+      ByteReader reader(value);
+      const auto number = reader.integer<std::int64_t>();
+      if (!number || !reader.empty()) {
+        return damaged("a number is not 8 bytes long");
+      }
+      return std::vector<std::string>{std::to_string(*number)};
+    }
+  }
+  return damaged("unknown field type");
+}
+
+Result<KeyField> parse_field(ByteReader& reader) {
+  KeyField field;
+  const auto type = reader.integer<char>();
+  const auto name_size = reader.integer<std::uint32_t>();
+  const auto name = name_size ? reader.bytes(*name_size) : std::nullopt;
+  const auto value_size = name ? reader.integer<std::uint64_t>() : std::nullopt;
+  const auto value = value_size ? reader.bytes(*value_size) : std::nullopt;
+  if (!value) {
+    return damaged("a field ends past the end");
+  }
+  field.type = static_cast<KeyField::Type>(*type);
+  field.name = *name;
+  auto values = parse_value(field.type, *value);
+  if (!values) {
+    return tl::unexpected(std::move(values.error()));
+  }
+  field.values = std::move(*values);
+  return field;
+}
+
+}  // namespace
+
+std::string Digest::hex() const {
+  return fmt::format("{:016x}{:016x}", high, low);
+}
+
+Result<Digest> Digest::parse(std::string_view hex32) {
+  if (hex32.size() == kHexDigits) {
+    const auto high = parse_hex64(hex32.substr(0, kHexDigits / 2));
+    const auto low = parse_hex64(hex32.substr(kHexDigits / 2));
+    if (high && low) {
+      return Digest{*high, *low};
+    }
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("'{}' is not a digest: expected 32 lower-case hex digits", hex32));
+}
+
+Digest digest(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
+KeyWriter::KeyWriter(std::string_view kind, std::uint32_t schema_version) {
+  begin_field('k', kind, sizeof(std::uint64_t));
+  append_integer(material_, std::uint64_t{schema_version});
+}
+
+void KeyWriter::begin_field(char type, std::string_view name, std::uint64_t value_bytes) {
+  material_.push_back(type);
+  append_integer(material_, static_cast<std::uint32_t>(name.size()));
+  material_.append(name);
+  append_integer(material_, value_bytes);
+}
+
+KeyWriter& KeyWriter::text(std::string_view name, std::string_view value) {
+  begin_field('t', name, value.size());
+  material_.append(value);
+  return *this;
+}
+
+KeyWriter& KeyWriter::number(std::string_view name, std::int64_t value) {
+  begin_field('n', name, sizeof value);
+  append_integer(material_, value);
+  return *this;
+}
+
+KeyWriter& KeyWriter::list(std::string_view name, std::span<const std::string> values) {
+  std::uint64_t size = sizeof(std::uint64_t);
+  for (const std::string& value : values) {
+    size += sizeof(std::uint64_t) + value.size();
+  }
+  begin_field('l', name, size);
+  append_integer(material_, std::uint64_t{values.size()});
+  for (const std::string& value : values) {
+    append_integer(material_, std::uint64_t{value.size()});
+    material_.append(value);
+  }
+  return *this;
+}
+
+std::string KeyWriter::take() && {
+  return std::move(material_);
+}
+
+Result<std::vector<KeyField>> parse_key(std::string_view material) {
+  std::vector<KeyField> fields;
+  ByteReader reader(material);
+  while (!reader.empty() || fields.empty()) {
+    auto field = parse_field(reader);
+    if (!field) {
+      return tl::unexpected(std::move(field.error()));
+    }
+    if (fields.empty() != (field->type == KeyField::Type::kKind)) {
+      return damaged("the kind must be the first field and only that");
+    }
+    fields.push_back(std::move(*field));
+  }
+  return fields;
+}
+
+std::string ToolchainFolder::name() const {
+  return fmt::format("{}.{}-{}", major, minor, digest.hex());
+}
+
+Result<ToolchainFolder> ToolchainKey::parse_folder(std::string_view name) {
+  const auto dot = name.find('.');
+  const auto dash = name.find('-');
+  if (dot != std::string_view::npos && dash != std::string_view::npos && dot < dash) {
+    const auto major = parse_version_part(name.substr(0, dot));
+    const auto minor = parse_version_part(name.substr(dot + 1, dash - dot - 1));
+    const auto digest = Digest::parse(name.substr(dash + 1));
+    if (major && minor && digest) {
+      return ToolchainFolder{*major, *minor, *digest};
+    }
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("'{}' is not a toolchain folder such as 13.0-<32 hex digits>", name));
+}
+
+}  // namespace kiln::cache

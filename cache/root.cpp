@@ -1,0 +1,37 @@
+#include "cache/root.hpp"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace kiln::cache {
+namespace {
+
+bool is_absolute(std::string_view path) {
+  return path.starts_with('/');
+}
+
+}  // namespace
+
+RootChoice choose_root(const RootInputs& inputs) {
+  using Origin = RootChoice::Origin;
+  if (!inputs.option.empty()) {
+    return {inputs.option, Origin::kOption, "as set by the caller"};
+  }
+  if (!inputs.kiln_cache_dir.empty()) {
+    return {inputs.kiln_cache_dir, Origin::kEnvironment, "from KILN_CACHE_DIR"};
+  }
+  if (is_absolute(inputs.xdg_cache_home)) {
+    return {inputs.xdg_cache_home + "/kiln", Origin::kXdg, "from XDG_CACHE_HOME"};
+  }
+  if (is_absolute(inputs.home)) {
+    return {inputs.home + "/.cache/kiln", Origin::kHome, "from HOME"};
+  }
+  return {"", Origin::kNone, "neither KILN_CACHE_DIR, XDG_CACHE_HOME nor HOME is set"};
+}
+
+std::string fallback_root(const RootInputs& inputs) {
+  return fmt::format("{}/kiln-{}", is_absolute(inputs.tmpdir) ? inputs.tmpdir : "/tmp", inputs.uid);
+}
+
+}  // namespace kiln::cache
