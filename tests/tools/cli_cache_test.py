@@ -1,0 +1,123 @@
+"""kiln cache, over a cache of one op."""
+
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from support import KilnTest
+
+OP = "n128k512_gemm_bf16"
+
+
+class Cache(KilnTest):
+    @classmethod
+    def setUpClass(cls):
+        """Compiles once; each test works on a copy."""
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared)
+
+    def setUp(self):
+        super().setUp()
+        prebuilt = self.shared / "cache"
+        if not prebuilt.exists():
+            self.kiln("prebuild", "--arch", "sm_90a", "--op", OP, "--cache", prebuilt)
+        shutil.copytree(prebuilt, self.cache)
+        self.total = len(self.entries())
+
+    def cache_json(self, subcommand, *arguments, code=0):
+        return self.kiln_json("cache", subcommand, "--cache", self.cache, *arguments, code=code)
+
+    def test_ls_lists_every_entry(self):
+        listed = self.cache_json("ls")["entries"]
+        self.assertEqual(sorted(entry["path"] for entry in listed), [str(path) for path in self.entries()])
+        for entry in listed:
+            self.assertEqual(entry["arch"], "sm_90a")
+            self.assertTrue(entry["ok"])
+            self.assertIn(OP, entry["label"])
+            self.assertRegex(entry["key"], r"^[0-9a-f]{32}$")
+        text = self.kiln("cache", "ls", "--cache", self.cache).stdout
+        self.assertEqual(len(text.splitlines()), self.total)
+
+    def test_stat_counts_entries_and_bytes(self):
+        usage = self.cache_json("stat")
+        self.assertEqual(usage["entries"], self.total)
+        self.assertEqual(usage["bytes"], sum(path.stat().st_size for path in self.entries()))
+        self.assertIn(str(self.cache), usage["root"])
+
+    def test_verify_passes_a_sound_cache(self):
+        self.assertEqual(self.cache_json("verify"), {"entries": self.total, "bad": []})
+
+    def test_verify_exits_1_and_names_a_truncated_entry_without_changing_anything(self):
+        bad = self.entries()[0]
+        bad.write_bytes(bad.read_bytes()[: bad.stat().st_size // 2])
+        before = bad.read_bytes()
+        report = self.cache_json("verify", code=1)
+        self.assertEqual([entry["path"] for entry in report["bad"]], [str(bad)])
+        self.assertTrue(report["bad"][0]["problem"])
+        result = self.kiln("cache", "verify", "--cache", self.cache, code=1)
+        self.assertIn(bad.name, result.stderr)
+        self.assertEqual(bad.read_bytes(), before)
+
+    def test_verify_notices_one_changed_byte(self):
+        bad = self.entries()[0]
+        content = bytearray(bad.read_bytes())
+        content[len(content) // 3] ^= 1
+        bad.write_bytes(content)
+        self.assertEqual(len(self.cache_json("verify", code=1)["bad"]), 1)
+
+    def test_extract_writes_plain_elf_files(self):
+        out = self.scratch / "out"
+        extracted = self.cache_json("extract", "--out", out)["extracted"]
+        self.assertEqual(len(extracted), self.total)
+        for row in extracted:
+            path = pathlib.Path(row["path"])
+            content = path.read_bytes()
+            self.assertEqual(content[:4], b"\x7fELF")
+            entry = next(self.cache.glob(f"v1/*/*/{path.stem.split('-')[-1]}.cubin")).read_bytes()
+            self.assertLess(len(content), len(entry))
+            self.assertTrue(entry.startswith(content))
+
+    def test_elf_tools_read_an_entry_as_it_is(self):
+        result = subprocess.run(["readelf", "-h", self.entries()[0]], capture_output=True, text=True, check=True)
+        self.assertIn("NVIDIA CUDA architecture", result.stdout)
+
+    def test_extract_takes_the_beginning_of_a_key(self):
+        key = self.entries()[0].stem
+        extracted = self.cache_json("extract", "--out", self.scratch, key[:12])["extracted"]
+        self.assertEqual(len(extracted), 1)
+        self.assertIn(key, extracted[0]["path"])
+
+    def test_extract_of_an_absent_key_is_a_failure(self):
+        self.assertEqual(self.cache_json("extract", "zz", code=1), {"extracted": []})
+
+    def test_extract_leaves_out_a_bad_entry_and_fails(self):
+        bad = self.entries()[0]
+        bad.write_bytes(b"")
+        report = self.cache_json("extract", "--out", self.scratch / "out", code=1)
+        self.assertEqual(len(report["extracted"]), self.total - 1)
+
+    def test_clear_removes_every_entry(self):
+        self.assertEqual(self.cache_json("clear"), {"removed": self.total})
+        self.assertEqual(self.cache_json("ls")["entries"], [])
+        self.assertEqual(self.entries(), [])
+
+    def test_a_named_directory_that_is_not_there_is_a_failure(self):
+        for subcommand in ["ls", "stat", "verify", "clear", "extract"]:
+            with self.subTest(subcommand=subcommand):
+                result = self.kiln("cache", subcommand, "--cache", self.scratch / "nowhere", code=1)
+                self.assert_plain_complaint(result)
+                self.assertIn("nowhere", result.stderr)
+
+    def test_the_directory_may_come_from_the_environment(self):
+        usage = self.kiln_json("cache", "stat", env={"KILN_CACHE_DIR": self.cache})
+        self.assertEqual(usage["entries"], self.total)
+
+    def test_a_default_cache_that_is_not_there_yet_is_empty(self):
+        self.assertEqual(self.kiln_json("cache", "ls")["entries"], [])
+        self.assertEqual(list(self.home.rglob("*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,50 @@
+"""kiln doctor."""
+
+import unittest
+
+from support import KilnTest
+
+
+class Doctor(KilnTest):
+    def test_json_says_what_was_found_where(self):
+        report = self.kiln_json("doctor")
+        self.assertTrue(report["ok"])
+        self.assertTrue(report["nvrtc"]["usable"])
+        self.assertTrue(report["nvrtc"]["path"].startswith("/"))
+        self.assertTrue(report["nvrtc"]["builtins_path"].startswith("/"))
+        self.assertRegex(report["nvrtc"]["version"], r"^\d+\.\d+$")
+        self.assertTrue(report["driver"]["found"] or report["driver"]["problem"])
+        self.assertEqual(report["cache"]["root"], str(self.home / ".cache/kiln"))
+        self.assertEqual(
+            {row["op"] for row in report["ops"]}, {op["name"] for op in self.kiln_json("ops")}
+        )
+        for row in report["ops"]:
+            self.assertIn(row["ability"], ["loadable", "compilable"])
+            self.assertTrue(row["reason"])
+
+    def test_the_cache_root_is_given_with_the_setting_that_chose_it(self):
+        report = self.kiln_json("doctor", env={"KILN_CACHE_DIR": self.cache})
+        self.assertEqual(report["cache"]["root"], str(self.cache))
+        self.assertIn("KILN_CACHE_DIR", report["cache"]["why"])
+
+    def test_row_85_an_op_that_can_neither_be_loaded_nor_compiled_makes_it_fail(self):
+        missing = {"KILN_NVRTC": "/nonexistent/libnvrtc.so"}
+        report = self.kiln_json("doctor", code=1, env=missing)
+        self.assertFalse(report["ok"])
+        self.assertFalse(report["nvrtc"]["usable"])
+        self.assertIn("/nonexistent/libnvrtc.so", report["nvrtc"]["problem"])
+        self.assertTrue(all(row["ability"] == "neither" for row in report["ops"]))
+        self.assertIn("neither", self.kiln("doctor", code=1, env=missing).stderr)
+
+    def test_text_names_compiler_cache_and_ops(self):
+        text = self.kiln("doctor").stdout
+        for word in ["driver", "nvrtc", "builtins", "cache", "n128k512_gemm_bf16", "n32k5120_gemm_bf16"]:
+            self.assertIn(word, text)
+
+    def test_it_writes_nothing(self):
+        self.kiln("doctor")
+        self.assertEqual(list(self.home.rglob("*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
