@@ -1,0 +1,33 @@
+"""What the documents claim: links lead somewhere, and the README's code and commands work."""
+
+import os
+import re
+import subprocess
+import unittest
+
+from support import REPOSITORY, ScratchTest
+
+DOCUMENTS = [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("bench/*.md")]
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")  # No scheme: a file of this repository.
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+class Documents(ScratchTest):
+    def test_links_lead_to_files_of_the_repository(self):
+        for document in DOCUMENTS:
+            for target in LINK.findall(document.read_text(encoding="utf-8")):
+                self.assertTrue((document.parent / target).exists(), f"{document.name}: {target}")
+
+    def test_the_readme_code_compiles_against_the_public_headers_alone(self):
+        (code,) = re.findall(r"```cpp\n(.*?)```", README, re.DOTALL)
+        command = [os.environ["CXX"], "-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-x", "c++", "-"]
+        subprocess.run([*command, "-I", REPOSITORY / "include"], input=code, text=True, check=True)
+
+    def test_the_scripts_that_documents_name_exist_and_can_be_run(self):
+        for document in DOCUMENTS:
+            for script in re.findall(r"\bscripts/\w+\.(?:sh|py)\b", document.read_text(encoding="utf-8")):
+                self.assertTrue(os.access(REPOSITORY / script, os.X_OK), f"{document.name}: {script}")
+
+
+if __name__ == "__main__":
+    unittest.main()
