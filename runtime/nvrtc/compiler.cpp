@@ -10,6 +10,7 @@
 #include "runtime/nvrtc/library.hpp"
 #include "runtime/nvrtc/ptx.hpp"
 #include "runtime/nvrtc/ptxas_log.hpp"
+#include "runtime/nvrtc/source_key.hpp"
 #include "trait_registry/target.hpp"
 
 namespace kiln::runtime {
@@ -120,7 +121,7 @@ tl::unexpected<Failure> compile_failure(const registry::CompileUnit& unit,
                           "  log:\n{}",
                           unit.label, reason, toolchain.version(), toolchain.nvrtc_path,
                           toolchain.builtins_path, unit.main.name, unit.name_expression,
-                          fmt::join(unit.options, " "), log.empty() ? "(empty)" : log));
+                          fmt::join(compile_options(unit), " "), log.empty() ? "(empty)" : log));
 }
 
 std::string first_release(const Target& target) {
@@ -173,7 +174,7 @@ Result<Compiled> Nvrtc::compile(const registry::CompileUnit& unit) const {
   }
   Program program(library_->api);
   Compiled result;
-  const bool done = program.create(unit) && program.compile(unit.options) &&
+  const bool done = program.create(unit) && program.compile(compile_options(unit)) &&
                     program.lowered_name(unit.name_expression, result.symbol) &&
                     program.cubin(result.cubin) && program.ptx(result.ptx);
   result.log = program.log();

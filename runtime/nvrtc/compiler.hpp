@@ -41,10 +41,9 @@ class Nvrtc {
   /// Success, or kUnsupportedTarget naming what this NVRTC can do.
   Status check_target(const Target& target) const;
 
-  /// Compiles one unit. An error is kUnsupportedTarget (before anything is compiled),
-  /// kInvalidArgument (an option or include that would leave the key), or kCompileFailed with the
-  /// whole log, NVRTC's version and path, the options, and the unit's label, which names the op and
-  /// its trait values.
+  /// Compiles one unit. An error is kUnsupportedTarget (before anything is compiled), or
+  /// kCompileFailed with the whole log, NVRTC's version and path, the options, and the unit's label,
+  /// which names the op and its trait values.
   Result<Compiled> compile(const registry::CompileUnit& unit) const;
 
  private:

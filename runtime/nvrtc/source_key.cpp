@@ -5,11 +5,19 @@
 
 namespace kiln::runtime {
 
+std::vector<std::string> compile_options(const registry::CompileUnit& unit) {
+  // Verbosity is written into the image's note, so it is either always there or never.
+  std::vector<std::string> options = {"--gpu-architecture=" + to_string(unit.target),
+                                      "--no-source-include", "--ptxas-options=-v"};
+  options.insert(options.end(), unit.options.begin(), unit.options.end());
+  return options;
+}
+
 cache::SourceKey source_key(const registry::CompileUnit& unit) {
   std::string target = to_string(unit.target);
   cache::KeyWriter key("kiln.source", kSourceKeyVersion);
   key.text("target", target);
-  key.list("options", unit.options);
+  key.list("options", compile_options(unit));
   key.text("instantiation", unit.name_expression);
   key.text("template name", unit.main.name);
   key.text("template", unit.main.text);
