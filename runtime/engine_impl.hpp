@@ -16,20 +16,25 @@ namespace kiln {
 /// What an engine is made of. The library's own tools use the parts directly.
 class Engine::Impl {
  public:
-  Impl(EngineOptions options, runtime::Environment environment);
+  Impl(const EngineOptions& options, const runtime::Environment& environment);
 
   const Logger& logger() const noexcept { return logger_; }
   registry::Registry& registry() noexcept { return registry_; }
   const registry::Registry& registry() const noexcept { return registry_; }
+  const cache::RootChoice& root_choice() const noexcept { return root_choice_; }
   cache::Store& store() noexcept { return store_; }
   runtime::KernelProvider& provider() noexcept { return provider_; }
   runtime::Launcher& launcher() noexcept { return launcher_; }
+  static const registry::BoundOp& bound(OpHandle op) noexcept {
+    return *static_cast<const registry::BoundOp*>(op.bound_);
+  }
   /// Loads libcuda at the first call; later calls give the same answer.
   Result<std::shared_ptr<const runtime::Driver>> driver() { return launcher_.driver(); }
 
  private:
   Logger logger_;
   registry::Registry registry_;
+  cache::RootChoice root_choice_;
   cache::Store store_;
   runtime::KernelProvider provider_;
   runtime::Launcher launcher_;

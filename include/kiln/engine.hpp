@@ -148,8 +148,10 @@ struct PrebuildReport {
 
 /// Ties registry, compiler, cache and driver together. Making one reads the environment and looks
 /// at the cache root; it needs neither NVRTC nor a driver until something must be compiled or
-/// launched. All members may be called from any thread; register_op must not run at the same time as a
-/// call that uses the same name. Errors are thrown as kiln::Error.
+/// launched. All members may be called from any thread. Errors are thrown as kiln::Error.
+///
+/// Compiled kernels that were loaded into the driver stay loaded until the process ends, whatever
+/// becomes of the engine, so a captured graph outlives it.
 class Engine {
  public:
   explicit Engine(EngineOptions options = {});
@@ -163,16 +165,21 @@ class Engine {
   std::vector<std::string> op_names() const;
   OpHandle op(std::string_view name) const;  ///< Throws kUnknownOp, naming near matches.
 
-  /// Whether the op's contract and policy allow this call. Never throws for a bad call.
+  /// Whether the op's contract and policy allow this call, and the device where there is a driver to
+  /// ask. Never throws for a bad call.
   CanUse can_use(OpHandle op, std::span<const Arg> args) const;
   CanUse can_use(std::string_view op, std::initializer_list<Arg> args) const;
 
-  /// Bytes of workspace that launch needs for these arguments.
+  /// Bytes of workspace that launch needs for these arguments. Asks the driver which device they are
+  /// on when the op uses workspace at all.
   std::size_t workspace_bytes(OpHandle op, std::span<const Arg> args);
 
   /// Checks the call against the op's contract and launches its kernels on `stream`. The first call
-  /// of a variant finds it in the cache or compiles it, and loads it; later ones only launch. The
-  /// current context must be the one of the tensors' device.
+  /// of a variant finds it in the cache or compiles it, and loads it; later ones only launch, with
+  /// one driver call per kernel and no allocation. At the first call with given shapes a context of
+  /// the tensors' device must be current, and always the same one: an engine serves one context per
+  /// device. `stream` must belong to it; the driver refuses any other. A call that has nothing to do
+  /// (m = 0) launches nothing.
   void launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
               const LaunchOptions& options = {});
   void launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,

@@ -1,0 +1,201 @@
+#include "runtime/doctor.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <kiln/version.hpp>
+
+#include "runtime/engine_impl.hpp"
+#include "trait_registry/target.hpp"
+#include "trait_registry/variant.hpp"
+
+namespace kiln::runtime {
+namespace {
+
+using Ability = DoctorReport::Ability;
+
+/// Why this target cannot be compiled here; empty when it can.
+std::string why_not_compilable(KernelProvider& provider, const Target& target) {
+  const Result<Nvrtc>& nvrtc = provider.compiler();
+  if (!nvrtc) {
+    return "no usable NVRTC was found";
+  }
+  Status status = nvrtc->check_target(target);
+  return status ? std::string() : std::move(status.error().message);
+}
+
+DoctorReport::Driver examine_driver(Engine::Impl& engine) {
+  DoctorReport::Driver report;
+  report.minimum_version =
+      fmt::format("{}.{}", Driver::kOldestVersion / 1000, Driver::kOldestVersion % 1000 / 10);
+  const Result<std::shared_ptr<const Driver>> driver = engine.driver();
+  if (!driver) {
+    report.problem = driver.error().message;
+    return report;
+  }
+  report.found = true;
+  report.path = (*driver)->path();
+  report.version = (*driver)->version_text();
+  for (const DeviceInfo& device : (*driver)->devices()) {
+    const std::vector<Target> targets = registry::targets_for_device(device.capability);
+    const auto compilable = std::find_if(targets.begin(), targets.end(), [&](const Target& target) {
+      return why_not_compilable(engine.provider(), target).empty();
+    });
+    std::string target;
+    if (!targets.empty()) {
+      target = to_string(compilable != targets.end() ? *compilable : targets.front());
+    }
+    report.devices.push_back({device.ordinal, device.name, device.capability, std::move(target)});
+  }
+  return report;
+}
+
+DoctorReport::Nvrtc examine_nvrtc(KernelProvider& provider) {
+  DoctorReport::Nvrtc report;
+  const Result<Toolchain>& toolchain = provider.toolchain();
+  if (!toolchain) {
+    report.problem = toolchain.error().message;
+    return report;
+  }
+  report.path = toolchain->nvrtc_path;
+  report.builtins_path = toolchain->builtins_path;
+  report.version = toolchain->version();
+  report.id = toolchain->nvrtc_id;
+  report.builtins_id = toolchain->builtins_id;
+  report.origin = toolchain->origin;
+  report.passed_over = toolchain->passed_over;
+  const Result<Nvrtc>& nvrtc = provider.compiler();
+  report.usable = nvrtc.has_value();
+  if (!nvrtc) {
+    report.problem = nvrtc.error().message;
+  }
+  return report;
+}
+
+/// How many of the kernels that `op` has for the first of `targets` are in the cache, for that
+/// target or a later one of the list.
+void count_cached(KernelProvider& provider, const registry::BoundOp& bound,
+                  const std::vector<Target>& targets, DoctorReport::OpRow& row) {
+  for (const Variant& variant : registry::enumerate(bound, targets.front())) {
+    std::vector<Candidate> candidates;
+    for (const Target& target : targets) {
+      Variant other = variant;
+      other.target = target;
+      if (Result<Candidate> candidate = Candidate::of(other)) {
+        candidates.push_back(std::move(*candidate));
+      }
+    }
+    ++row.variants;
+    row.cached += !candidates.empty() && provider.cached(candidates) ? 1U : 0U;
+  }
+}
+
+/// `targets` is what would run, best first; not empty.
+DoctorReport::OpRow examine_op(KernelProvider& provider, const registry::BoundOp& bound,
+                               std::vector<Target> targets) {
+  DoctorReport::OpRow row;
+  row.op = bound.op.name;
+  row.target = to_string(targets.front());
+  const Status served = registry::serves(bound.op, targets.front());
+  std::erase_if(targets, [&](const Target& target) { return !registry::serves(bound.op, target); });
+  if (targets.empty()) {
+    row.reason = served.error().message;
+    return row;
+  }
+  row.target = to_string(targets.front());
+  count_cached(provider, bound, targets, row);
+  const bool loadable = row.variants != 0 && row.cached == row.variants;
+  std::string why_not;
+  const auto compilable = std::find_if(targets.begin(), targets.end(), [&](const Target& target) {
+    std::string reason = why_not_compilable(provider, target);
+    const bool yes = reason.empty();
+    if (why_not.empty()) {
+      why_not = std::move(reason);
+    }
+    return yes;
+  });
+  const std::string in_cache =
+      fmt::format("{} of {} kernels are in the cache", row.cached, row.variants);
+  if (loadable) {
+    row.ability = Ability::kLoadable;
+    row.reason = in_cache;
+  } else if (compilable != targets.end()) {
+    row.ability = Ability::kCompilable;
+    row.reason =
+        fmt::format("{}; the others can be compiled for {}", in_cache, to_string(*compilable));
+  } else {
+    row.reason = fmt::format("{}; the others cannot be compiled: {}", in_cache, why_not);
+  }
+  return row;
+}
+
+/// Without a device: the newest target that can be compiled here, else the newest known.
+std::vector<Target> target_without_device(KernelProvider& provider) {
+  const auto known = registry::known_targets();
+  for (std::size_t i = known.size(); i-- > 0;) {
+    if (why_not_compilable(provider, known[i].target).empty()) {
+      return {known[i].target};
+    }
+  }
+  return {known.back().target};
+}
+
+/// One list per kind of device: equal devices give equal rows.
+std::vector<std::vector<Target>> target_lists(const DoctorReport& report,
+                                              KernelProvider& provider) {
+  std::vector<std::vector<Target>> lists;
+  for (const DoctorReport::Device& device : report.driver.devices) {
+    std::vector<Target> list = registry::targets_for_device(device.capability);
+    if (list.empty()) {  // Older than anything in the table.
+      list.push_back({device.capability.major, device.capability.minor, TargetSuffix::kBase});
+    }
+    if (std::find(lists.begin(), lists.end(), list) == lists.end()) {
+      lists.push_back(std::move(list));
+    }
+  }
+  if (lists.empty()) {
+    lists.push_back(target_without_device(provider));
+  }
+  return lists;
+}
+
+}  // namespace
+
+bool DoctorReport::ok() const noexcept {
+  return std::none_of(ops.begin(), ops.end(),
+                      [](const OpRow& row) { return row.ability == Ability::kNeither; });
+}
+
+const char* ability_name(DoctorReport::Ability ability) noexcept {
+  switch (ability) {
+    case Ability::kLoadable:
+      return "loadable";
+    case Ability::kCompilable:
+      return "compilable";
+    case Ability::kNeither:
+      return "neither";
+  }
+  return "unknown";
+}
+
+DoctorReport examine(Engine& engine) {
+  Engine::Impl& impl = engine.impl();
+  DoctorReport report;
+  report.kiln_version = KILN_VERSION;
+  report.driver = examine_driver(impl);
+  report.nvrtc = examine_nvrtc(impl.provider());
+  const cache::RootChoice& root = impl.root_choice();
+  report.cache = {root.path, root.why, !impl.store().writable_root().empty(),
+                  impl.store().root_description()};
+  for (const std::vector<Target>& targets : target_lists(report, impl.provider())) {
+    for (const registry::BoundOp* bound : impl.registry().all()) {
+      report.ops.push_back(examine_op(impl.provider(), *bound, targets));
+    }
+  }
+  return report;
+}
+
+}  // namespace kiln::runtime

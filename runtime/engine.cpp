@@ -1,0 +1,114 @@
+#include <chrono>
+#include <utility>
+
+#include <kiln/engine.hpp>
+
+#include "runtime/engine_impl.hpp"
+#include "runtime/prebuild.hpp"
+#include "trait_registry/variant.hpp"
+
+namespace kiln {
+namespace {
+
+cache::StoreOptions store_options(const EngineOptions& options,
+                                  const runtime::Environment& environment, const Logger& logger) {
+  cache::StoreOptions store;
+  store.root = environment.root;
+  store.read_only_layers = options.read_only_layers;
+  store.layer_match = options.layer_toolchains == ToolchainMatch::kExact ? cache::Match::kExact
+                                                                         : cache::Match::kAny;
+  store.logger = logger;
+  return store;
+}
+
+void throw_if_failed(Status&& status) {
+  value_or_throw(std::move(status));
+}
+
+}  // namespace
+
+Engine::Impl::Impl(const EngineOptions& options, const runtime::Environment& environment)
+    : logger_(options.log),
+      root_choice_(cache::choose_root(environment.root)),
+      store_(store_options(options, environment, logger_)),
+      provider_(store_, environment.toolchain),
+      launcher_({.driver_path = options.driver, .pdl = options.pdl, .check = environment.check},
+                provider_) {}
+
+const Op& OpHandle::op() const noexcept {
+  return static_cast<const registry::BoundOp*>(bound_)->op;
+}
+
+Engine::Engine(EngineOptions options)
+    : impl_(std::make_unique<Impl>(options, runtime::Environment::read(options))) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+
+void Engine::register_op(Op op) {
+  value_or_throw(impl_->registry().add(std::move(op)));
+}
+
+std::vector<std::string> Engine::op_names() const {
+  std::vector<std::string> names;
+  for (const registry::BoundOp* bound : impl_->registry().all()) {
+    names.push_back(bound->op.name);
+  }
+  return names;
+}
+
+OpHandle Engine::op(std::string_view name) const {
+  return OpHandle(value_or_throw(impl_->registry().find(name)));
+}
+
+CanUse Engine::can_use(OpHandle op, std::span<const Arg> args) const {
+  return impl_->launcher().can_use(Impl::bound(op), args);
+}
+
+CanUse Engine::can_use(std::string_view op, std::initializer_list<Arg> args) const {
+  return can_use(this->op(op), {args.begin(), args.size()});
+}
+
+std::size_t Engine::workspace_bytes(OpHandle op, std::span<const Arg> args) {
+  return value_or_throw(impl_->launcher().workspace_bytes(Impl::bound(op), args));
+}
+
+void Engine::launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
+                    const LaunchOptions& options) {
+  throw_if_failed(
+      impl_->launcher().launch(Impl::bound(op), args, static_cast<CUstream>(stream), options));
+}
+
+void Engine::launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,
+                    const LaunchOptions& options) {
+  launch(this->op(op), {args.begin(), args.size()}, stream, options);
+}
+
+std::vector<Variant> Engine::variants(OpHandle op, const Target& target) const {
+  throw_if_failed(registry::serves(op.op(), target));
+  return registry::enumerate(Impl::bound(op), target);
+}
+
+KernelInfo Engine::compile(const Variant& variant) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto candidate = value_or_throw(runtime::Candidate::of(variant));
+  const auto obtained = value_or_throw(impl_->provider().obtain({&candidate, 1}));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  return runtime::kernel_info(candidate, obtained, taken.count());
+}
+
+PrebuildReport Engine::prebuild(const PrebuildRequest& request) {
+  return runtime::prebuild(impl_->registry(), impl_->provider(), request);
+}
+
+Counters Engine::counters() const noexcept {
+  const cache::StoreCounters store = impl_->store().counters();
+  return {.compiles = impl_->provider().compiles(),
+          .cache_hits = store.hits,
+          .cache_misses = store.misses,
+          .cache_write_failures = store.write_failures,
+          .rejected_entries = store.rejected,
+          .libraries_loaded = impl_->launcher().libraries_loaded()};
+}
+
+}  // namespace kiln

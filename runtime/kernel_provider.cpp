@@ -1,0 +1,205 @@
+#include "runtime/kernel_provider.hpp"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runtime/nvrtc/source_key.hpp"
+
+namespace kiln::runtime {
+namespace {
+
+std::size_t index_of(std::span<const Candidate> candidates, const cache::SourceKey& source) {
+  std::size_t index = 0;
+  while (index + 1 < candidates.size() && candidates[index].source.digest != source.digest) {
+    ++index;
+  }
+  return index;
+}
+
+cache::Query query_for(const std::vector<cache::SourceKey>& sources,
+                       const cache::ToolchainKey* toolchain, std::optional<int> driver_major) {
+  return {.sources = sources, .toolchain = toolchain, .max_toolchain_major = driver_major};
+}
+
+std::vector<cache::SourceKey> sources_of(std::span<const Candidate> candidates) {
+  std::vector<cache::SourceKey> sources;
+  sources.reserve(candidates.size());
+  for (const Candidate& candidate : candidates) {
+    sources.push_back(candidate.source);
+  }
+  return sources;
+}
+
+// The first candidate that this NVRTC can make.
+Result<std::size_t> compilable(std::span<const Candidate> candidates, const Nvrtc& nvrtc) {
+  std::optional<Failure> first;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Status status = nvrtc.check_target(candidates[i].unit.target);
+    if (status) {
+      return i;
+    }
+    if (!first) {
+      first = std::move(status.error());
+    }
+  }
+  first->message = candidates.front().unit.label + ": " + first->message;
+  return tl::unexpected(std::move(*first));
+}
+
+}  // namespace
+
+Result<Candidate> Candidate::of(const Variant& variant) {
+  Result<registry::CompileUnit> unit = registry::compile_unit(variant);
+  if (!unit) {
+    return tl::unexpected(std::move(unit.error()));
+  }
+  cache::SourceKey source = source_key(*unit);
+  return Candidate{std::move(*unit), std::move(source)};
+}
+
+KernelProvider::KernelProvider(cache::Store& store, ToolchainInputs inputs)
+    : store_(store), inputs_(std::move(inputs)) {}
+
+const Result<Toolchain>& KernelProvider::toolchain() {
+  std::call_once(found_once_, [this] {
+    toolchain_.emplace(find_toolchain(inputs_));
+    if (*toolchain_) {
+      toolchain_key_ = toolchain_key(**toolchain_);
+    }
+  });
+  return *toolchain_;
+}
+
+const Result<Nvrtc>& KernelProvider::compiler() {
+  std::call_once(loaded_once_, [this] {
+    const Result<Toolchain>& found = toolchain();
+    if (found) {
+      compiler_.emplace(Nvrtc::load(*found));
+    } else {
+      compiler_.emplace(tl::unexpected(found.error()));
+    }
+  });
+  return *compiler_;
+}
+
+std::shared_ptr<const cache::Entry> KernelProvider::kept(const cache::SourceKey& source) {
+  const std::lock_guard lock(kept_mutex_);
+  const auto found = kept_.find(source.digest);
+  return found != kept_.end() ? found->second : nullptr;
+}
+
+bool KernelProvider::cached(std::span<const Candidate> candidates) {
+  const std::vector<cache::SourceKey> sources = sources_of(candidates);
+  const cache::ToolchainKey* key = toolchain() ? &toolchain_key_ : nullptr;
+  return store_.lookup(query_for(sources, key, std::nullopt)).has_value();
+}
+
+Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, const Accept& accept,
+                                        std::optional<int> driver_major) {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (auto entry = kept(candidates[i].source)) {
+      if (accept) {
+        if (auto accepted = accept(*entry); !accepted) {
+          return tl::unexpected(std::move(accepted.error().failure));
+        }
+      }
+      return Obtained{std::move(entry), i, true, false, {}};
+    }
+  }
+  const std::vector<cache::SourceKey> sources = sources_of(candidates);
+  const cache::ToolchainKey* key = toolchain() ? &toolchain_key_ : nullptr;
+  std::string refusals;
+  // Ends, since a rejected entry is not given again.
+  while (std::optional<cache::Hit> hit = store_.lookup(query_for(sources, key, driver_major))) {
+    if (accept) {
+      auto accepted = accept(hit->entry);
+      if (!accepted && !accepted.error().image_refused) {
+        return tl::unexpected(std::move(accepted.error().failure));
+      }
+      if (!accepted) {
+        const std::string& reason = accepted.error().failure.message;
+        refusals += fmt::format(" The driver refused the cached {}: {}.", hit->path, reason);
+        store_.reject(*hit, reason);
+        continue;
+      }
+    }
+    const std::size_t index = index_of(candidates, hit->entry.source);
+    return Obtained{
+        std::make_shared<const cache::Entry>(std::move(hit->entry)), index, true, true, {}};
+  }
+  return compile(candidates, accept, refusals);
+}
+
+Result<Obtained> KernelProvider::compile(std::span<const Candidate> candidates,
+                                         const Accept& accept, const std::string& refusals) {
+  const std::string& label = candidates.front().unit.label;
+  const Result<Nvrtc>& nvrtc = compiler();
+  if (!nvrtc) {
+    return fail(nvrtc.error().code,
+                fmt::format("{} is not in the cache ({}) and cannot be compiled: {}{}", label,
+                            store_.root_description(), nvrtc.error().message, refusals));
+  }
+  const Result<std::size_t> index = compilable(candidates, *nvrtc);
+  if (!index) {
+    return tl::unexpected(index.error());
+  }
+  const Candidate& candidate = candidates[*index];
+  compiles_.fetch_add(1, std::memory_order_relaxed);
+  Result<Compiled> compiled = nvrtc->compile(candidate.unit);
+  if (!compiled) {
+    return tl::unexpected(std::move(compiled.error()));
+  }
+  auto entry =
+      std::make_shared<const cache::Entry>(cache::Entry{.source = candidate.source,
+                                                        .toolchain = toolchain_key_,
+                                                        .symbol = std::move(compiled->symbol),
+                                                        .label = candidate.unit.label,
+                                                        .resources = compiled->resources,
+                                                        .pdl_wait = compiled->pdl_wait,
+                                                        .image = std::move(compiled->cubin)});
+  if (accept) {
+    auto accepted = accept(*entry);
+    if (!accepted && accepted.error().image_refused) {
+      return fail(
+          ErrorCode::kDriverError,
+          fmt::format("the driver refuses {} as NVRTC {} ({}) just compiled it: {}.{}",
+                      candidate.unit.label, nvrtc->toolchain().version(),
+                      nvrtc->toolchain().nvrtc_path, accepted.error().failure.message, refusals));
+    }
+    if (!accepted) {
+      return tl::unexpected(std::move(accepted.error().failure));
+    }
+  }
+  Obtained obtained{std::move(entry), *index, false, false, {}};
+  store(obtained);
+  return obtained;
+}
+
+void KernelProvider::store(Obtained& obtained) {
+  Status published = store_.publish(*obtained.entry);
+  obtained.stored = published.has_value();
+  if (!published) {
+    obtained.store_problem = std::move(published.error().message);
+    const std::lock_guard lock(kept_mutex_);
+    kept_.emplace(obtained.entry->source.digest, obtained.entry);
+  }
+}
+
+KernelInfo kernel_info(const Candidate& candidate, const Obtained& obtained, double seconds) {
+  const cache::Entry& entry = *obtained.entry;
+  return {.name = candidate.unit.label,
+          .symbol = entry.symbol,
+          .key = candidate.source.digest.hex(),
+          .from_cache = obtained.from_cache,
+          .stored = obtained.stored,
+          .cubin_bytes = entry.image.size(),
+          .registers = entry.resources.registers,
+          .shared_bytes = entry.resources.shared_bytes,
+          .spill_bytes = entry.resources.spill_store_bytes + entry.resources.spill_load_bytes,
+          .pdl_wait = entry.pdl_wait,
+          .seconds = seconds};
+}
+
+}  // namespace kiln::runtime

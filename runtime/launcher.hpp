@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <kiln/engine.hpp>
+
+#include "base/result.hpp"
+#include "runtime/driver/driver.hpp"
+#include "runtime/driver/library_table.hpp"
+#include "runtime/kernel_provider.hpp"
+#include "runtime/plan_cache.hpp"
+#include "runtime/planner.hpp"
+#include "trait_registry/registry.hpp"
+
+namespace kiln::runtime {
+
+struct LauncherOptions {
+  std::string driver_path;  ///< Empty: libcuda.so.1 along the loader's path.
+  bool pdl = true;
+  bool check = false;  ///< Exact overlap and driver checks of pointers at each launch.
+};
+
+/// Launches calls. A warm call is checked, finds its plan without a lock, and makes one driver call
+/// per kernel; it allocates nothing. A cold one plans under a lock, compiling and loading if it
+/// must. All members may be called from any thread.
+///
+/// A launcher serves one context of each device: the one that is current when a plan for the device
+/// is first made. Telling contexts apart at each launch would cost a driver call.
+class Launcher {
+ public:
+  Launcher(LauncherOptions options, KernelProvider& provider);
+
+  Status launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
+                const LaunchOptions& options);
+
+  /// Enough for any target that the call's kernels may be found for.
+  Result<std::size_t> workspace_bytes(const registry::BoundOp& bound, std::span<const Arg> args);
+
+  /// Contract, policy, and, where a driver is there to say, the device.
+  CanUse can_use(const registry::BoundOp& bound, std::span<const Arg> args);
+
+  /// Loads libcuda at the first call; later calls give the same answer.
+  Result<std::shared_ptr<const Driver>> driver();
+
+  std::uint64_t libraries_loaded() const noexcept;
+
+ private:
+  /// What depends on the driver. Made once, then fixed but for the planner, which the lock guards.
+  struct Machine {
+    std::shared_ptr<const Driver> driver;
+    std::vector<Target> targets;  ///< Per device: the first of its list.
+    Planner planner;
+  };
+
+  Result<Machine*> machine();
+  bool pdl_on(const DeviceInfo& device) const noexcept;
+  void set_place(Problem& problem, std::span<const Arg> args) const noexcept;
+  Status check_call(const registry::BoundOp& bound, std::span<const Arg> args, Problem& problem,
+                    int& device) const;
+  Status launch_cold(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
+                     const LaunchOptions& options);
+  Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
+                                                CUstream stream);
+  Result<Context> context_for(const Driver& driver, const registry::BoundOp& bound,
+                              const DeviceInfo& device);
+
+  const LauncherOptions options_;
+  KernelProvider& provider_;
+  PlanCache plans_;
+
+  std::once_flag loaded_once_;
+  std::optional<Failure> load_failure_;
+  std::unique_ptr<Machine> machine_storage_;
+  std::atomic<Machine*> machine_{nullptr};  // Set once; null until then or when there is no driver.
+
+  std::mutex planning_;              // One plan is made at a time. Guards what follows.
+  std::map<int, Context> contexts_;  // By device ordinal.
+};
+
+}  // namespace kiln::runtime

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <kiln/op.hpp>
+
+#include "runtime/plan.hpp"
+#include "trait_registry/registry.hpp"
+
+namespace kiln::runtime {
+
+/// What tells one plan of an engine from another: the op, the device, and the shapes, dtypes and
+/// presence of the arguments.
+struct PlanKey {
+  const registry::BoundOp* bound;
+  int device;
+  const Problem& problem;  ///< Its target and PDL follow from the device and the engine.
+};
+
+/// Plans by key. find() takes no lock and allocates nothing; insert() takes one. A plan stays where
+/// it is until the cache is destroyed.
+class PlanCache {
+ public:
+  /// An engine that sees endlessly many shapes must not grow endlessly: past this many plans, new
+  /// ones are not kept (see insert).
+  static constexpr std::size_t kMaxPlans = std::size_t{1} << 16;
+
+  PlanCache();
+
+  /// Null when there is none.
+  const Plan* find(const PlanKey& key) const noexcept;
+
+  /// Keeps `plan` and gives its address, or the address of one inserted before under the same key.
+  /// When the cache is full it gives null and leaves `plan` alone.
+  const Plan* insert(const PlanKey& key, std::unique_ptr<const Plan>& plan);
+
+ private:
+  struct Node {
+    const registry::BoundOp* bound;
+    int device;
+    Problem problem;
+    std::uint64_t hash;
+    std::unique_ptr<const Plan> plan;
+
+    bool matches(const PlanKey& key) const noexcept;
+  };
+  // Open addressing with linear probing; at most half full, so a probe always ends.
+  struct Table {
+    explicit Table(std::size_t capacity) : slots(capacity) {}
+    std::vector<std::atomic<const Node*>> slots;
+  };
+
+  static std::uint64_t hash(const PlanKey& key) noexcept;
+  static const Node* find_in(const Table& table, const PlanKey& key, std::uint64_t hash) noexcept;
+  static void place(Table& table, const Node* node) noexcept;
+  void grow();
+
+  std::atomic<Table*> current_;
+  std::mutex mutex_;  // Guards what follows.
+  // A reader may still be in an outgrown table, so all are kept: together as large as the current.
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<std::unique_ptr<const Node>> nodes_;
+};
+
+}  // namespace kiln::runtime
