@@ -3,9 +3,11 @@
 /// \file
 /// The set of registered ops, and what is worked out once per op so that no call has to.
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,25 +40,28 @@ struct BoundParam {
   ScalarType type = ScalarType::kI64;  ///< Of kStride, kDim and kScalar; kBool for kConstantsReady.
 };
 
-/// A validated op. Its address never changes while its registry lives, and Problem::names and Traits
-/// made for it point into it.
+/// A validated op. Its address never changes while its registry lives, and Problem::names and
+/// Traits made for it point into it.
 struct BoundOp {
   Op op;
   bool builtin = false;
-  Problem::Names names;                         ///< Symbols in order of first use; arguments in order.
-  std::vector<BoundArg> args;                   ///< As op.args.
+  Problem::Names names;        ///< Symbols in order of first use; arguments in order.
+  std::vector<BoundArg> args;  ///< As op.args.
   std::vector<std::vector<BoundParam>> params;  ///< Per kernel, in the signature's order.
-  std::uint32_t i32_symbols = 0;  ///< Bit `1 << symbol` for each symbol some kernel takes as 32 bits.
+  std::uint32_t i32_symbols =
+      0;  ///< Bit `1 << symbol` for each symbol some kernel takes as 32 bits.
   bool has_pdl_trait = false;
   /// Every kernel that takes a constant argument's data also takes kConstantsReady. When false, a
   /// call with LaunchOptions::constants_ready = false can only be honoured by not using PDL.
   bool constants_switch = false;
 };
 
-/// Ops by name. All members may be called from any thread at any time; nothing is ever removed.
+/// Ops by name. All members may be called from any thread at any time; nothing is ever removed, and
+/// find takes no lock.
 class Registry {
  public:
   Registry();  ///< With the built-in ops. Throws Error(kInternal) when one of them is malformed.
+  ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
@@ -71,10 +76,19 @@ class Registry {
   std::vector<const BoundOp*> all() const;
 
  private:
-  Result<const BoundOp*> insert(Op op, bool builtin);
+  struct Node {
+    BoundOp bound;
+    Node* next = nullptr;  // In the bucket; written before the node is published.
+  };
 
-  mutable std::shared_mutex mutex_;
-  std::vector<std::unique_ptr<BoundOp>> ops_;
+  Result<const BoundOp*> insert(Op op, bool builtin);
+  const BoundOp* lookup(std::string_view name) const noexcept;
+  Failure unknown(std::string_view name) const;
+
+  // Append-only: a reader that loads a bucket's head sees finished nodes only.
+  std::array<std::atomic<Node*>, 64> buckets_{};
+  mutable std::mutex mutex_;                  // Guards nodes_ and the order of insertions.
+  std::vector<std::unique_ptr<Node>> nodes_;  // In order of registration.
 };
 
 /// The built-in ops: one function per file of trait_registry/ops, listed by the build.

@@ -31,19 +31,24 @@ const EmbeddedSource* find_embedded(std::string_view name) noexcept;
 struct IncludeDirective {
   enum class Form : unsigned char { kQuoted, kAngled, kComputed /**< #include MACRO */ };
   Form form = Form::kQuoted;
-  std::string_view name;    ///< Between the delimiters; empty when computed. Points into the text.
-  std::size_t offset = 0;   ///< Of `name` in the text.
-  int line = 0;             ///< From 1.
+  std::string_view name;   ///< Between the delimiters; empty when computed. Points into the text.
+  std::size_t offset = 0;  ///< Of `name` in the text.
+  int line = 0;            ///< From 1.
 };
 
 /// The #include directives of a source, in order. Text inside comments, string literals (raw ones
 /// too) and `#if 0` groups is skipped. Other conditions are not evaluated, since only the compiler
-/// can: an include under one counts as an include.
+/// can: an include under one counts as an include. Not seen: a directive whose first words are
+/// split by a backslash-newline in mid-word, or spelled with a digraph; such a file then fails to
+/// compile.
 std::vector<IncludeDirective> scan_includes(std::string_view text);
 
+/// The file of that name among `sources`, else among the embedded ones, else kInvalidArgument.
+Result<SourceFile> find_source(std::string_view name, std::span<const SourceFile> sources);
+
 /// The files that `main` includes, transitively, among `sources` and the embedded ones; sorted by
-/// name. A quoted or computed include that resolves to nothing is an error that names file and line;
-/// an angle-bracket include counts only when it names one of the files.
+/// name. A quoted or computed include that resolves to nothing is an error that names file and
+/// line; an angle-bracket include counts only when it names one of the files.
 Result<std::vector<SourceFile>> include_closure(const SourceFile& main,
                                                 std::span<const SourceFile> sources);
 

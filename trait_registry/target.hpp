@@ -4,6 +4,7 @@
 /// Which compilation targets exist, which NVRTC makes them, and which of them a device can run.
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,11 +21,11 @@ struct KnownTarget {
   int nvrtc_minor = 0;
 };
 
-/// Every target Kiln knows, in ascending order.
+/// Every target Kiln knows, in ascending order. Each stays known to every later NVRTC up to 13.x.
 std::span<const KnownTarget> known_targets() noexcept;
 
-/// Parses "sm_90a". kUnsupportedTarget for text that is no target, and for a target that is not in
-/// known_targets(); the message says what would be accepted.
+/// Parses "sm_90a". kUnsupportedTarget for text that has not this form. A target that no NVRTC
+/// knows, such as sm_95, parses: whether it can be compiled is for the NVRTC at hand to say.
 Result<Target> parse(std::string_view text);
 
 /// Whether NVRTC `major`.`minor` compiles for `target`, by the table.
@@ -33,9 +34,9 @@ bool nvrtc_knows(const Target& target, int major, int minor) noexcept;
 /// Every known target NVRTC `major`.`minor` compiles for, as "sm_80, sm_90, sm_90a": for messages.
 std::string targets_of_nvrtc(int major, int minor);
 
-/// The targets whose cubins a device runs, best first: sm_XYa, sm_XYf, sm_XY, then f of lower minors
-/// of its family, then plain lower minors of its major. Only known targets; a device newer than the
-/// table still gets those of its family and major that the table has.
+/// The targets whose cubins a device runs, best first: sm_XYa, sm_XYf, sm_XY, then f of lower
+/// minors of its family, then plain lower minors of its major. Only known targets, so a device
+/// newer than the table gets the plain ones of its major.
 std::vector<Target> targets_for_device(ComputeCapability device);
 
 }  // namespace kiln::registry

@@ -35,12 +35,12 @@ struct CompileUnit {
   /// What `main` includes, transitively, and nothing else; sorted by name.
   std::vector<SourceFile> headers;
   std::string name_expression;  ///< "kiln::n128k512_gemm_bf16<4, true>".
-  /// The complete command line, the target's included, in a fixed order.
+  /// The op's own options, in its order. The compiler puts the target's and the fixed ones before.
   std::vector<std::string> options;
 };
 
-/// kUnsupportedTarget when the op does not serve the target, kInvalidArgument when a trait value lies
-/// outside its domain or the combination does not exist.
+/// kUnsupportedTarget when the op does not serve the target, kInvalidArgument when a trait value
+/// lies outside its domain or the combination does not exist.
 Result<CompileUnit> compile_unit(const Variant& variant);
 
 }  // namespace kiln::registry

@@ -44,11 +44,11 @@ enum class ScalarType : std::uint8_t { kI32, kI64, kF32, kBool };
 /// One argument. A tensor when `dtypes` is not empty, else a scalar of `scalar` type.
 struct ArgSpec {
   std::string name;
-  std::string summary;  ///< One line: meaning and units.
+  std::string summary{};  ///< One line: meaning and units.
 
   // Tensors.
-  std::vector<DType> dtypes;   ///< Allowed element types.
-  std::vector<Dim> shape;
+  std::vector<DType> dtypes{};  ///< Allowed element types.
+  std::vector<Dim> shape{};
   Layout layout = Layout::kContiguous;
   int alignment = 16;          ///< Bytes; holds for the base pointer and for the start of each row.
   Access access = Access::kRead;
@@ -73,8 +73,8 @@ struct TraitSpec {
   std::string name;  ///< As in the instantiation pattern, for example "M_SPLIT".
   std::string summary;
   Kind kind = Kind::kInteger;
-  std::vector<std::int64_t> domain;  ///< Integers; {0, 1}; or the indices of `labels`.
-  std::vector<std::string> labels;   ///< Choices only: their spelling in C++ and in listings.
+  std::vector<std::int64_t> domain{};  ///< Integers; {0, 1}; or the indices of `labels`.
+  std::vector<std::string> labels{};   ///< Choices only: their spelling in C++ and in listings.
 
   static TraitSpec integers(std::string name, std::string summary, std::int64_t first,
                             std::int64_t last);
@@ -100,6 +100,8 @@ class Traits {
   std::int64_t operator[](std::string_view name) const noexcept;  ///< 0 when there is no such trait.
   Traits& set(std::string_view name, std::int64_t value) noexcept;
   std::int64_t at(std::size_t index) const noexcept { return values_[index]; }
+  /// The op's traits; null for a Traits made from nothing.
+  const std::vector<TraitSpec>* specs() const noexcept { return specs_; }
   bool operator==(const Traits& other) const noexcept { return values_ == other.values_; }
 
  private:
@@ -161,10 +163,10 @@ struct Dim3 {
 
 /// How one kernel is launched. A grid with a zero extent launches nothing.
 struct Geometry {
-  Dim3 grid;
-  Dim3 block;
+  Dim3 grid{};
+  Dim3 block{};
   std::uint32_t dynamic_shared_bytes = 0;
-  Dim3 cluster;              ///< {1, 1, 1}: no cluster attribute.
+  Dim3 cluster{};            ///< {1, 1, 1}: no cluster attribute.
   bool cooperative = false;  ///< The whole grid must be resident at once.
 };
 
