@@ -20,6 +20,7 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+OP_NAME = re.compile(r'\bop\.name = "([A-Za-z0-9_]+)"')
 TEMPLATE_NAME = re.compile(r'"([A-Za-z0-9_/]+\.cuh)"')
 
 # What runtime/ does besides launching; everything else directly in it is launch path.
@@ -62,6 +63,13 @@ def op_files(tree, description):
     return files
 
 
+def op_name(description):
+    names = OP_NAME.findall(description.read_text(encoding="utf-8"))
+    if len(names) != 1:
+        raise SystemExit(f'{description}: sets op.name {len(names)} times, expected once')
+    return names[0]
+
+
 def launch_files(tree):
     runtime = tree / "runtime"
     files = {path for path in runtime.iterdir() if path.suffix in {".cpp", ".hpp"} and path.stem not in NOT_LAUNCHING}
@@ -70,7 +78,8 @@ def launch_files(tree):
 
 
 def digests(tree):
-    rows = {path.stem: digest(tree, op_files(tree, path)) for path in sorted((tree / "trait_registry/ops").glob("*.cpp"))}
+    descriptions = sorted((tree / "trait_registry/ops").glob("*.cpp"))
+    rows = {op_name(path): digest(tree, op_files(tree, path)) for path in descriptions}
     rows["launch path"] = digest(tree, launch_files(tree))
     return rows
 

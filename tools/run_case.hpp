@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include <kiln/op.hpp>
 #include <kiln/target.hpp>
-#include <kiln/tensor.hpp>
 
 namespace kiln::tools {
 
@@ -21,16 +19,22 @@ struct HostTensor {
   bool is_output() const noexcept { return arg->access != Access::kRead; }
 };
 
-/// One random call of an op. The tensors are in the order of the op's arguments.
-struct RunCase {
-  std::vector<HostTensor> tensors;
+/// One call of an op on random data, on the host. Serves ops whose arguments are all bf16 tensors
+/// and whose only symbol is the number of rows.
+class RunCase {
+ public:
+  /// Throws Error when there is no reference for the op. `op` must outlive the case.
+  RunCase(const Op& op, std::int64_t m, std::uint64_t seed);
 
-  /// Random inputs from `seed`; the op's one free symbol is set to `m`. Throws Error when `kiln
-  /// run` has no reference for the op.
-  static RunCase make(const Op& op, std::int64_t m, std::uint64_t seed);
+  /// In the order of the op's arguments.
+  const std::vector<HostTensor>& tensors() const noexcept { return tensors_; }
 
   /// Fills the outputs with what the reference computes for a device of this capability.
-  void compute_reference(const Op& op, ComputeCapability device);
+  void compute_reference(ComputeCapability device);
+
+ private:
+  void (*compute_)(std::vector<HostTensor>& tensors, ComputeCapability device);
+  std::vector<HostTensor> tensors_;
 };
 
 }  // namespace kiln::tools

@@ -9,8 +9,8 @@ from support import REPOSITORY, ScratchTest
 
 SCRIPT = REPOSITORY / "scripts/gpu_record.py"
 TREE = {
-    "trait_registry/ops/one.cpp": 'source = "gemm/one.cuh"\n',
-    "trait_registry/ops/two.cpp": 'source = "gemm/two.cuh"\n',
+    "trait_registry/ops/op_1.cpp": 'op.name = "one"; source = "gemm/one.cuh"\n',
+    "trait_registry/ops/op_2.cpp": 'op.name = "two"; source = "gemm/two.cuh"\n',
     "kernel_templates/gemm/one.cuh": '#include "prelude/a.cuh"\n',
     "kernel_templates/gemm/two.cuh": '#include "prelude/b.cuh"\n',
     "kernel_templates/prelude/a.cuh": '#include "prelude/common.cuh"\n',
@@ -70,7 +70,7 @@ class GpuRecord(ScratchTest):
     def test_a_row_covers_description_template_and_what_it_includes_and_nothing_else(self):
         self.assertEqual(set(self.digests()), {"one", "two", "launch path"})
         expected = {
-            "trait_registry/ops/one.cpp": {"one"},
+            "trait_registry/ops/op_1.cpp": {"one"},
             "kernel_templates/gemm/one.cuh": {"one"},
             "kernel_templates/prelude/a.cuh": {"one"},
             "kernel_templates/prelude/common.cuh": {"one"},
@@ -93,7 +93,7 @@ class GpuRecord(ScratchTest):
 
     def test_a_new_op_without_a_run_fails(self):
         self.record("write", self.results())
-        self.write("trait_registry/ops/three.cpp", TREE["trait_registry/ops/one.cpp"])
+        self.write("trait_registry/ops/op_3.cpp", 'op.name = "three"; source = "gemm/one.cuh"\n')
         self.assertIn("three: no GPU run is recorded", self.record("check", code=1))
 
     def test_no_record_is_made_of_failed_or_absent_tests(self):
@@ -116,7 +116,7 @@ class GpuRecord(ScratchTest):
         self.assertIn("one: changed", self.record("check", code=1))
 
     def test_an_op_that_names_no_template_is_refused(self):
-        self.write("trait_registry/ops/one.cpp", "// nothing\n")
+        self.write("trait_registry/ops/op_1.cpp", 'op.name = "one";\n')
         self.assertIn("names no template", self.record("digests", code=1))
 
 
