@@ -11,6 +11,7 @@
 #include "runtime/nvrtc/ptx.hpp"
 #include "runtime/nvrtc/ptxas_log.hpp"
 #include "runtime/nvrtc/source_key.hpp"
+#include "trait_registry/sources.hpp"
 #include "trait_registry/target.hpp"
 
 namespace kiln::runtime {
@@ -63,9 +64,7 @@ class Program {
     name = lowered;
     return true;
   }
-  bool cubin(std::string& out) {
-    return fetch("nvrtcGetCUBIN", api_.cubin_size, api_.cubin, out);
-  }
+  bool cubin(std::string& out) { return fetch("nvrtcGetCUBIN", api_.cubin_size, api_.cubin, out); }
   bool ptx(std::string& out) {
     return fetch("nvrtcGetPTX", api_.ptx_size, api_.ptx, out) && drop_terminator(out);
   }
@@ -85,8 +84,8 @@ class Program {
  private:
   bool ok(const char* call, nvrtcResult result) {
     if (result != NVRTC_SUCCESS) {
-      failed_call_ = fmt::format("{} gave {} ({})", call, api_.error_string(result),
-                                 static_cast<int>(result));
+      failed_call_ =
+          fmt::format("{} gave {} ({})", call, api_.error_string(result), static_cast<int>(result));
     }
     return result == NVRTC_SUCCESS;
   }
@@ -124,6 +123,31 @@ tl::unexpected<Failure> compile_failure(const registry::CompileUnit& unit,
                           fmt::join(compile_options(unit), " "), log.empty() ? "(empty)" : log));
 }
 
+// The one include that NVRTC reads from disk although it searches no folder: an absolute path. What
+// it holds would be in no key. Quoted ones that are not in memory never get here.
+std::string include_from_disk(const registry::CompileUnit& unit) {
+  const auto find_in = [&unit](const SourceFile& file) -> std::string {
+    for (const registry::IncludeDirective& include : registry::scan_includes(file.text)) {
+      const bool in_memory =
+          std::any_of(unit.headers.begin(), unit.headers.end(),
+                      [&include](const SourceFile& header) { return header.name == include.name; });
+      if (include.name.starts_with('/') && !in_memory) {
+        return fmt::format(
+            "{}:{} includes {} from disk; pass it as one of the op's sources (see "
+            "headers_from)",
+            file.name, include.line, include.name);
+      }
+    }
+    return {};
+  };
+  std::string found = find_in(unit.main);
+  for (auto header = unit.headers.begin(); found.empty() && header != unit.headers.end();
+       ++header) {
+    found = find_in(*header);
+  }
+  return found;
+}
+
 std::string first_release(const Target& target) {
   for (const registry::KnownTarget& known : registry::known_targets()) {
     if (known.target == target) {
@@ -136,9 +160,13 @@ std::string first_release(const Target& target) {
 
 }  // namespace
 
-const Toolchain& Nvrtc::toolchain() const noexcept { return library_->toolchain; }
+const Toolchain& Nvrtc::toolchain() const noexcept {
+  return library_->toolchain;
+}
 
-std::span<const int> Nvrtc::architectures() const noexcept { return library_->architectures; }
+std::span<const int> Nvrtc::architectures() const noexcept {
+  return library_->architectures;
+}
 
 // NVRTC itself lists base architectures only; which suffixes exist is the table's knowledge.
 std::vector<Target> Nvrtc::targets() const {
@@ -172,6 +200,9 @@ Result<Compiled> Nvrtc::compile(const registry::CompileUnit& unit) const {
   if (const Status known = check_target(unit.target); !known) {
     return tl::unexpected(known.error());
   }
+  if (const std::string include = include_from_disk(unit); !include.empty()) {
+    return compile_failure(unit, toolchain(), include, "");
+  }
   Program program(library_->api);
   Compiled result;
   const bool done = program.create(unit) && program.compile(compile_options(unit)) &&
@@ -184,8 +215,7 @@ Result<Compiled> Nvrtc::compile(const registry::CompileUnit& unit) const {
   if (const Status usable = check_cubin(result.cubin, result.symbol, unit.target); !usable) {
     return compile_failure(unit, toolchain(), usable.error().message, result.log);
   }
-  result.resources =
-      resources_from_log(result.log, result.symbol).value_or(cache::Resources{});
+  result.resources = resources_from_log(result.log, result.symbol).value_or(cache::Resources{});
   result.pdl_wait = entry_waits(result.ptx, result.symbol);
   return result;
 }

@@ -42,8 +42,8 @@ class Nvrtc {
   Status check_target(const Target& target) const;
 
   /// Compiles one unit. An error is kUnsupportedTarget (before anything is compiled), or
-  /// kCompileFailed with the whole log, NVRTC's version and path, the options, and the unit's label,
-  /// which names the op and its trait values.
+  /// kCompileFailed with the whole log, NVRTC's version and path, the options, and the unit's
+  /// label, which names the op and its trait values.
   Result<Compiled> compile(const registry::CompileUnit& unit) const;
 
  private:

@@ -1,11 +1,5 @@
 #include "runtime/nvrtc/elf.hpp"
 
-#include <elf.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -14,7 +8,12 @@
 #include <system_error>
 #include <utility>
 
+#include <elf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cache/key.hpp"
 

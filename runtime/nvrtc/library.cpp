@@ -1,11 +1,10 @@
 #include "runtime/nvrtc/library.hpp"
 
-#include <dlfcn.h>
-#include <link.h>
-
 #include <memory>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include "runtime/nvrtc/elf.hpp"
 
@@ -69,9 +68,10 @@ Status check_version(const NvrtcApi& api, const Toolchain& toolchain) {
   int minor = 0;
   if (api.version(&major, &minor) != NVRTC_SUCCESS || major != toolchain.major ||
       minor != toolchain.minor) {
-    return unavailable(fmt::format("{} is NVRTC {}.{}, but the builtins library beside it is {}; "
-                                   "both must be of one version",
-                                   toolchain.nvrtc_path, major, minor, toolchain.builtins_path));
+    return unavailable(
+        fmt::format("{} is NVRTC {}.{}, but the builtins library beside it is {}; "
+                    "both must be of one version",
+                    toolchain.nvrtc_path, major, minor, toolchain.builtins_path));
   }
   return {};
 }
@@ -120,8 +120,8 @@ Result<Nvrtc> Nvrtc::load(const Toolchain& toolchain) {
   }
   const auto api = NvrtcApi::resolve(*handle);
   if (!api) {
-    return unavailable(fmt::format("{} cannot be used: {}", toolchain.nvrtc_path,
-                                   api.error().message));
+    return unavailable(
+        fmt::format("{} cannot be used: {}", toolchain.nvrtc_path, api.error().message));
   }
   if (const Status version = check_version(*api, toolchain); !version) {
     return tl::unexpected(version.error());

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <nvrtc.h>
-
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <nvrtc.h>
 
 #include "base/result.hpp"
 #include "runtime/nvrtc/compiler.hpp"

@@ -97,8 +97,8 @@ std::vector<SearchFolder> loader_folders(const ToolchainInputs& inputs) {
 
 std::vector<SearchFolder> usual_folders(const ToolchainInputs& inputs) {
   Folders folders;
-  for (const auto& [root, origin] : {std::pair(inputs.cuda_home, "CUDA_HOME"),
-                                     std::pair(inputs.cuda_path, "CUDA_PATH")}) {
+  for (const auto& [root, origin] :
+       {std::pair(inputs.cuda_home, "CUDA_HOME"), std::pair(inputs.cuda_path, "CUDA_PATH")}) {
     if (!root.empty()) {
       folders.toolkit(root, origin);
     }

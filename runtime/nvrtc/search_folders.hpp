@@ -13,8 +13,8 @@ struct SearchFolder {
   std::string origin;  ///< Why it is looked at: "LD_LIBRARY_PATH", "CUDA_HOME", ...
 };
 
-/// The folders of LD_LIBRARY_PATH, in order. An empty element (the working directory) is left to the
-/// dynamic loader.
+/// The folders of LD_LIBRARY_PATH, in order. An empty element (the working directory) is left to
+/// the dynamic loader.
 std::vector<SearchFolder> loader_folders(const ToolchainInputs& inputs);
 
 /// The usual folders of CUDA toolkits, then those of Python wheels, in the order in which they are

@@ -1,8 +1,5 @@
 #include "runtime/nvrtc/toolchain.hpp"
 
-#include <dlfcn.h>
-#include <link.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -11,8 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <link.h>
 
 #include "runtime/nvrtc/elf.hpp"
 #include "runtime/nvrtc/search_folders.hpp"
@@ -63,9 +62,9 @@ std::vector<Builtins> builtins_in(const fs::path& folder) {
   return found;
 }
 
-// The builtins library beside `library`, as it is named and, where that is a link, as it really lies.
-// Only where there are several is libnvrtc's content asked which one it will open; that a lone one is
-// the right one is checked when the set is loaded.
+// The builtins library beside `library`, as it is named and, where that is a link, as it really
+// lies. Only where there are several is libnvrtc's content asked which one it will open; that a
+// lone one is the right one is checked when the set is loaded.
 Result<Builtins> builtins_beside(const std::string& library) {
   std::error_code error;
   const fs::path named = fs::path(library).parent_path();
@@ -124,10 +123,10 @@ Result<Toolchain> examine(const std::string& library, const std::string& origin)
   toolchain.nvrtc_id = std::move(*nvrtc_id);
   toolchain.builtins_id = std::move(*builtins_id);
   if (!supported(toolchain.major, toolchain.minor)) {
-    return fail(ErrorCode::kCompilerUnavailable,
-                fmt::format("{} is NVRTC {}; Kiln works with {}.{} up to {}.x", library,
-                            toolchain.version(), kOldestNvrtcMajor, kOldestNvrtcMinor,
-                            kNewestNvrtcMajor));
+    return fail(
+        ErrorCode::kCompilerUnavailable,
+        fmt::format("{} is NVRTC {}; Kiln works with {}.{} up to {}.x", library,
+                    toolchain.version(), kOldestNvrtcMajor, kOldestNvrtcMinor, kNewestNvrtcMajor));
   }
   return toolchain;
 }
@@ -166,8 +165,8 @@ Result<Toolchain> examine_named(const std::string& place, const std::string& set
   return toolchain;
 }
 
-// Where the dynamic loader finds `name`. Only the loader knows its own cache and search path, so the
-// library is loaded to learn it, and let go again.
+// Where the dynamic loader finds `name`. Only the loader knows its own cache and search path, so
+// the library is loaded to learn it, and let go again.
 std::optional<std::string> loaders_path(const char* name) {
   void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
