@@ -53,29 +53,29 @@ struct Shape {
 };
 
 void gemm(const Shape& shape, const Bf16* x, std::int64_t x_row_stride, const Bf16* w, Bf16* out,
-          std::int64_t m, VectorElements v) {
+          std::int64_t m, int v) {
   for (std::int64_t row = 0; row < m; ++row) {
     for (std::int64_t column = 0; column < shape.n; ++column) {
-      out[row * shape.n + column] = dot(x + row * x_row_stride, w + column * shape.k, shape.k,
-                                        shape.threads, static_cast<int>(v));
+      out[row * shape.n + column] =
+          dot(x + row * x_row_stride, w + column * shape.k, shape.k, shape.threads, v);
     }
   }
 }
 
 }  // namespace
 
-VectorElements vector_elements(int compute_capability) noexcept {
-  return compute_capability < kFirstWithWideVectors ? VectorElements::k8 : VectorElements::k16;
+int vector_elements(int compute_capability) noexcept {
+  return compute_capability < kFirstWithWideVectors ? 8 : 16;
 }
 
 void n128k512_gemm_bf16(const Bf16* x, std::int64_t x_row_stride, const Bf16* w, Bf16* out,
-                        std::int64_t m, VectorElements v) {
-  gemm({128, 512, 32}, x, x_row_stride, w, out, m, v);
+                        std::int64_t m, int vector_elements) {
+  gemm({128, 512, 32}, x, x_row_stride, w, out, m, vector_elements);
 }
 
 void n32k5120_gemm_bf16(const Bf16* x, std::int64_t x_row_stride, const Bf16* w, Bf16* out,
-                        std::int64_t m, VectorElements v) {
-  gemm({32, 5120, 320}, x, x_row_stride, w, out, m, v);
+                        std::int64_t m, int vector_elements) {
+  gemm({32, 5120, 320}, x, x_row_stride, w, out, m, vector_elements);
 }
 
 ExactDot exact_dot(const Bf16* a, const Bf16* b, std::int64_t k) noexcept {

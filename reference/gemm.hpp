@@ -15,21 +15,17 @@
 
 namespace kiln::reference {
 
-/// Elements of one vector, which the order of summation depends on: 8 below sm_100, 16 from there
-/// on.
-enum class VectorElements : int { k8 = 8, k16 = 16 };
+/// V of kernels for this compute capability (90, 103, ...): 8 below 100, 16 from there on.
+int vector_elements(int compute_capability) noexcept;
 
-/// The one that kernels for this compute capability (90, 103, ...) use.
-VectorElements vector_elements(int compute_capability) noexcept;
-
-/// out[m, 128] = x[m, 512] * w[128, 512]^T, with T = 32. Row i of x starts at x + i * x_row_stride;
-/// w and out are contiguous.
+/// out[m, 128] = x[m, 512] * w[128, 512]^T, with T = 32, and V = vector_elements, 8 or 16. Row i of
+/// x starts at x + i * x_row_stride; w and out are contiguous.
 void n128k512_gemm_bf16(const Bf16* x, std::int64_t x_row_stride, const Bf16* w, Bf16* out,
-                        std::int64_t m, VectorElements v);
+                        std::int64_t m, int vector_elements);
 
 /// out[m, 32] = x[m, 5120] * w[32, 5120]^T, with T = 320. As above.
 void n32k5120_gemm_bf16(const Bf16* x, std::int64_t x_row_stride, const Bf16* w, Bf16* out,
-                        std::int64_t m, VectorElements v);
+                        std::int64_t m, int vector_elements);
 
 /// A dot product in fp64, with what its error bound needs.
 struct ExactDot {
