@@ -1,0 +1,20 @@
+// Skips the whole executable when there is no device, with the reason and the exit code that ctest
+// takes for "skipped". Exit code 0 means that every selected test ran.
+#if !__has_include(<catch2/catch_all.hpp>)
+#define CATCH_CONFIG_RUNNER
+#endif
+#include <cstdio>
+#include <string>
+
+#include "tests/gpu/support/cuda.hpp"
+#include "tests/support/catch.hpp"
+
+int main(int argc, char** argv) {
+  constexpr int kSkipped = 77;
+  const std::string reason = kiln::gpu::why_no_device();
+  if (!reason.empty()) {
+    std::printf("skipped: GPU tests need a CUDA device and %s\n", reason.c_str());
+    return kSkipped;
+  }
+  return Catch::Session().run(argc, argv);
+}
