@@ -1,71 +1,64 @@
 // out[m, n] = sum over k of x[m, k] * w[n, k], with N = 128 and K = 512.
 // May live here: this kernel alone.
 //
-// Each warp holds N_SPLIT columns of w and computes them for M_SPLIT rows; lane t of the warp is
-// thread t of the 32 that share a column in the order of summation. Neither trait can change a bit
-// of the result. Launch: block (128), grid (ceil(m / M_SPLIT), 32 / N_SPLIT), no dynamic shared
-// memory.
+// One warp shares a column: lane t is thread t of the order of summation, and a warp computes a
+// tile of M_SPLIT rows times N_SPLIT columns. ROW_WARPS warps of a CTA take different rows of the
+// same columns, so that w crosses from the L2 cache once for all of them. None of this can change a
+// bit of the result.
+//   ROW_WARPS  warps per CTA  N_SPLIT  tile of a CTA (rows x columns)
+//       1            4           1        M_SPLIT     x 4   lowest latency for very few rows
+//       2            4           4        2 * M_SPLIT x 8
+//       4            8           4        4 * M_SPLIT x 8
+// Launch: grid (ceil(m / (ROW_WARPS * M_SPLIT)), ROW_WARPS == 1 ? 32 : 16), block
+// (ROW_WARPS == 4 ? 256 : 128), no dynamic shared memory.
 #pragma once
 
-#include "gemm/fragment.cuh"
+#include "gemm/thread_tile.cuh"
 #include "prelude/bf16.cuh"
 #include "prelude/pdl.cuh"
 #include "prelude/types.cuh"
+#include "prelude/vector.cuh"
 #include "prelude/warp.cuh"
 
 namespace kiln {
 
 // x: rows of 512 elements, x_row_stride elements apart, each aligned to 32 bytes. w: [128, 512],
 // constant. out: [m, 128]. constants_early: false moves the reads of w behind the PDL wait.
-template <int M_SPLIT, int N_SPLIT, bool PDL>
-__global__ void __launch_bounds__(128, 1)
+template <int M_SPLIT, int ROW_WARPS, bool PDL>
+__global__ void __launch_bounds__(ROW_WARPS == 4 ? 256 : 128, 1)
     n128k512_gemm_bf16(const bf16* x, int64 x_row_stride, const bf16* w, bf16* out, int m,
                        bool constants_early) {
+  static_assert(M_SPLIT >= 1 && M_SPLIT <= 8);
+  static_assert(ROW_WARPS == 1 || ROW_WARPS == 2 || ROW_WARPS == 4);
   constexpr int kN = 128;
   constexpr int kK = 512;
-  constexpr int kWarps = 4;
-  constexpr int kOutputs = round_up_to_power_of_two(M_SPLIT * N_SPLIT);
-  constexpr int kLanesPerOutput = kWarpLanes / kOutputs;
+  constexpr int kColumnWarps = ROW_WARPS == 1 ? 4 : 2;
+  constexpr int kColumns = ROW_WARPS == 1 ? 1 : 4;  // N_SPLIT
+  constexpr int kOutputs = M_SPLIT * kColumns;
+  constexpr int kSums = round_up_to_power_of_two(kOutputs);
+  constexpr int kLanesPerSum = kWarpLanes / kSums;
 
   launch_dependents<PDL>();
-  const int lane = threadIdx.x % kWarpLanes;
-  const int warp = threadIdx.x / kWarpLanes;
-  const int first_column = (blockIdx.y * kWarps + warp) * N_SPLIT;
-  const int64 first_row = static_cast<int64>(blockIdx.x) * M_SPLIT;
+  const uint32 lane = threadIdx.x % kWarpLanes;
+  const uint32 warp = threadIdx.x / kWarpLanes;
+  const uint32 first_column = (blockIdx.y * kColumnWarps + warp / ROW_WARPS) * kColumns;
+  const uint32 first_row = (blockIdx.x * ROW_WARPS + warp % ROW_WARPS) * M_SPLIT;
 
-  Fragment w_columns[N_SPLIT];
-  const auto load_w = [&] {
-#pragma unroll
-    for (int c = 0; c < N_SPLIT; ++c) {
-      load_constant_fragment<kWarpLanes>(w + (first_column + c) * kK, lane, w_columns[c]);
-    }
-  };
-  if (!PDL || constants_early)
-    load_w();
-  wait_for_prerequisites<PDL>();
+  // The lane that ends up with the sum of an output stores it; the others have no target.
+  const uint32 output = lane / kLanesPerSum;
+  const uint32 row = first_row + output / kColumns;
+  const bool stores = lane % kLanesPerSum == 0 && output < kOutputs && row < static_cast<uint32>(m);
+  bf16* target =
+      stores ? out + (static_cast<int64>(row) * kN + first_column + output % kColumns) : nullptr;
+  pin<PDL>(target);
 
-  // Rows past the end repeat the last one, so that loads need no predicate; their sums are not
-  // stored.
-  Fragment x_rows[M_SPLIT];
-#pragma unroll
-  for (int r = 0; r < M_SPLIT; ++r) {
-    const int64 row = first_row + r < m ? first_row + r : m - 1;
-    load_fragment<kWarpLanes>(x + row * x_row_stride, lane, x_rows[r]);
-  }
-  if (PDL && !constants_early)
-    load_w();
-
-  float sums[kOutputs] = {};
-#pragma unroll
-  for (int r = 0; r < M_SPLIT; ++r)
-    dot_columns(x_rows[r], w_columns, sums + r * N_SPLIT);
+  float sums[kSums] = {};
+  const ThreadRows rows{x + lane * kVectorElements, x_row_stride, first_row, m};
+  sum_thread_tile<kWarpLanes, M_SPLIT, kColumns, PDL>(
+      rows, w + (first_column * kK + lane * kVectorElements), constants_early, sums);
   const float sum = sum_over_lanes(sums, lane);
-
-  const int output = lane / kLanesPerOutput;
-  const int64 row = first_row + output / N_SPLIT;
-  if (lane % kLanesPerOutput == 0 && output < M_SPLIT * N_SPLIT && row < m) {
-    out[row * kN + first_column + output % N_SPLIT] = to_bf16(sum);
-  }
+  if (target != nullptr)
+    store(target, to_bf16(sum));
 }
 
 }  // namespace kiln

@@ -1,7 +1,9 @@
 // Programmatic dependent launch (PDL).
-// May live here: the two grid-dependency instructions. With ENABLED false neither leaves an
-// instruction behind.
+// May live here: the two grid-dependency instructions, and what keeps work on its side of the wait.
+// With ENABLED false nothing here leaves an instruction behind.
 #pragma once
+
+#include "prelude/types.cuh"
 
 namespace kiln {
 
@@ -25,6 +27,20 @@ __device__ __forceinline__ void launch_dependents() {
   if constexpr (ENABLED)
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+
+// Has a value worked out here. What is pinned before the wait is ready when the wait returns; the
+// compiler would otherwise move address arithmetic down to its use, onto the critical path.
+template <bool ENABLED, typename T>
+__device__ __forceinline__ void pin(T*& pointer) {
+  if constexpr (ENABLED)
+    asm volatile("" : "+l"(pointer));
+}
+
+template <bool ENABLED>
+__device__ __forceinline__ void pin(uint32& value) {
+  if constexpr (ENABLED)
+    asm volatile("" : "+r"(value));
 }
 
 }  // namespace kiln

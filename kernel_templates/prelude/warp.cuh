@@ -7,8 +7,7 @@
 
 namespace kiln {
 
-constexpr int kWarpLanes = 32;
-constexpr uint32 kAllLanes = 0xffffffffu;
+enum : int { kWarpLanes = 32 };
 
 __device__ constexpr int round_up_to_power_of_two(int value) {
   int power = 1;
@@ -34,7 +33,7 @@ __device__ __forceinline__ float sum_over_lanes(const float (&values)[COUNT], in
     for (int i = 0; i < kHalf; ++i) {
       const float mine = keeps_upper ? values[i + kHalf] : values[i];
       const float sent = keeps_upper ? values[i] : values[i + kHalf];
-      kept[i] = __fadd_rn(mine, __shfl_xor_sync(kAllLanes, sent, MASK));
+      kept[i] = __fadd_rn(mine, __shfl_xor_sync(0xffffffffu, sent, MASK));
     }
     if constexpr (MASK > 1) {
       return sum_over_lanes<kHalf, MASK / 2>(kept, lane);
@@ -42,7 +41,7 @@ __device__ __forceinline__ float sum_over_lanes(const float (&values)[COUNT], in
       return kept[0];
     }
   } else {
-    const float sum = __fadd_rn(values[0], __shfl_xor_sync(kAllLanes, values[0], MASK));
+    const float sum = __fadd_rn(values[0], __shfl_xor_sync(0xffffffffu, values[0], MASK));
     if constexpr (MASK > 1) {
       const float rest[1] = {sum};
       return sum_over_lanes<1, MASK / 2>(rest, lane);
