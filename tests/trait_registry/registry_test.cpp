@@ -1,0 +1,183 @@
+#include "trait_registry/registry.hpp"
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/trait_registry/sample_op.hpp"
+
+namespace kiln::registry {
+namespace {
+
+using test::sample_op;
+
+TEST_CASE("A new registry holds the built-in ops, each with what a listing shows") {
+  const Registry registry;
+  const std::vector<const BoundOp*> ops = registry.all();
+  CHECK(ops.size() == builtin_ops().size());
+  for (const std::string name : {"n128k512_gemm_bf16", "n32k5120_gemm_bf16"}) {
+    CAPTURE(name);
+    const Result<const BoundOp*> found = registry.find(name);
+    REQUIRE(found);
+    CHECK((*found)->builtin);
+  }
+  for (const BoundOp* bound : ops) {
+    CAPTURE(bound->op.name);
+    CHECK_FALSE(bound->op.family.empty());
+    CHECK_FALSE(bound->op.summary.empty());
+    CHECK(bound->op.min_compute_capability >= 90);
+    CHECK(bound->constants_switch);
+    for (const ArgSpec& arg : bound->op.args) {
+      CHECK_FALSE(arg.summary.empty());
+    }
+    for (const TraitSpec& trait : bound->op.traits) {
+      CHECK_FALSE(trait.summary.empty());
+    }
+  }
+}
+
+TEST_CASE("A duplicate name is refused loudly and the first op stays") {
+  Registry registry;
+  REQUIRE(registry.add(sample_op("mine")));
+  Op second = sample_op("mine");
+  second.summary = "another";
+  const Result<const BoundOp*> again = registry.add(std::move(second));
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == ErrorCode::kDuplicateOp);
+  CHECK(again.error().message ==
+        "op \"mine\" is registered already, by this engine's owner (for tests): names are never "
+        "replaced, so register it once per engine or give one of the two another name");
+  CHECK((*registry.find("mine"))->op.summary == "for tests");
+
+  const Result<const BoundOp*> builtin = registry.add(sample_op("n128k512_gemm_bf16"));
+  REQUIRE_FALSE(builtin);
+  CHECK(builtin.error().code == ErrorCode::kDuplicateOp);
+  CHECK(builtin.error().message.find("as a built-in op") != std::string::npos);
+}
+
+TEST_CASE("Two registries share nothing") {
+  Registry one;
+  Registry other;
+  REQUIRE(one.add(sample_op("mine")));
+  CHECK_FALSE(other.find("mine"));
+  CHECK(other.add(sample_op("mine")));
+}
+
+TEST_CASE("Ops are listed in order of registration") {
+  Registry registry;
+  const std::size_t builtin = registry.all().size();
+  REQUIRE(registry.add(sample_op("zebra")));
+  REQUIRE(registry.add(sample_op("ant")));
+  const std::vector<const BoundOp*> ops = registry.all();
+  REQUIRE(ops.size() == builtin + 2);
+  CHECK(ops[builtin]->op.name == "zebra");
+  CHECK(ops[builtin + 1]->op.name == "ant");
+}
+
+std::string unknown(const Registry& registry, const std::string& name) {
+  const Result<const BoundOp*> found = registry.find(name);
+  REQUIRE_FALSE(found);
+  CHECK(found.error().code == ErrorCode::kUnknownOp);
+  return found.error().message;
+}
+
+TEST_CASE("An unknown op is an error that names near matches") {
+  Registry registry;
+  CHECK(unknown(registry, "n128k512_gemm_bf61") ==
+        "no op is named \"n128k512_gemm_bf61\"; did you mean \"n128k512_gemm_bf16\"?");
+  CHECK(unknown(registry, "n32k512_gemm_bf16").find("\"n32k5120_gemm_bf16\"") != std::string::npos);
+  CHECK(unknown(registry, "n128k512").find("did you mean \"n128k512_gemm_bf16\"?") !=
+        std::string::npos);
+  // The nearest comes first.
+  REQUIRE(registry.add(sample_op("norm_a")));
+  REQUIRE(registry.add(sample_op("norm_ab")));
+  CHECK(unknown(registry, "norm_abx") ==
+        "no op is named \"norm_abx\"; did you mean \"norm_ab\" or \"norm_a\"?");
+  CHECK(unknown(registry, "quantum_chess").find("none of a similar name") != std::string::npos);
+  CHECK(unknown(registry, "").find("no op is named \"\"") != std::string::npos);
+}
+
+TEST_CASE("At most three near matches are named") {
+  Registry registry;
+  for (const std::string name : {"op_1", "op_2", "op_3", "op_4"}) {
+    REQUIRE(registry.add(sample_op(name)));
+  }
+  CHECK(unknown(registry, "op_0") ==
+        "no op is named \"op_0\"; did you mean \"op_1\" or \"op_2\" or \"op_3\"?");
+}
+
+TEST_CASE("A bound op has its names looked up") {
+  Registry registry;
+  const BoundOp& bound = **registry.add(sample_op());
+  CHECK(bound.names.symbols == std::vector<std::string>{"m", "k"});
+  CHECK(bound.names.args == std::vector<std::string>{"x", "table", "mask", "eps", "out"});
+  CHECK(bound.args[0].shape[1].symbol == 1);
+  CHECK(bound.args[4].shape[1].symbol == -1);
+  CHECK(bound.args[4].shape[1].extent == 4);
+  CHECK(bound.args[4].written);
+  CHECK_FALSE(bound.args[0].written);
+  CHECK(bound.has_pdl_trait);
+  CHECK(bound.constants_switch);
+  CHECK(bound.i32_symbols == 1);
+  REQUIRE(bound.params.size() == 1);
+  const std::vector<BoundParam>& params = bound.params[0];
+  REQUIRE(params.size() == 8);
+  CHECK(params[1].source == Param::Source::kStride);
+  CHECK(params[1].index == 0);
+  CHECK(params[4].index == 3);
+  CHECK(params[4].type == ScalarType::kF32);
+  CHECK(params[6].index == 0);
+  CHECK(params[6].type == ScalarType::kI32);
+  CHECK(params[7].type == ScalarType::kBool);
+}
+
+TEST_CASE("A kernel that takes a constant without the switch is known to have none") {
+  Registry registry;
+  Op op = sample_op();
+  op.kernels[0].params.pop_back();
+  CHECK_FALSE((*registry.add(std::move(op)))->constants_switch);
+}
+
+TEST_CASE(
+    "Addresses of registered ops stay while others are added and looked up from other threads") {
+  Registry registry;
+  const BoundOp* first = *registry.add(sample_op("first"));
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      while (!stop) {
+        wrong += *registry.find("first") != first;
+        wrong += registry.find("missing").has_value();
+      }
+    });
+  }
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(registry.add(sample_op("op_" + std::to_string(i))));
+  }
+  stop = true;
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  CHECK(wrong == 0);
+  CHECK(registry.find("op_199"));
+}
+
+TEST_CASE("Of threads that register one name at once, exactly one succeeds") {
+  Registry registry;
+  std::atomic<int> added{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { added += registry.add(sample_op("same")).has_value(); });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(added == 1);
+}
+
+}  // namespace
+}  // namespace kiln::registry
