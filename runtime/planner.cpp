@@ -192,7 +192,11 @@ Status Planner::check_params(const PlanRequest& request, std::size_t kernel,
   for (std::size_t i = 0; i <= params.size(); ++i) {
     std::size_t offset = 0;
     std::size_t size = 0;
-    const bool exists = query(function, i, &offset, &size) == CUDA_SUCCESS;
+    const CUresult result = query(function, i, &offset, &size);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) {
+      return {};  // It cannot tell; an index beyond the last parameter is an invalid value.
+    }
+    const bool exists = result == CUDA_SUCCESS;
     if (i == params.size() ? !exists : exists && size == param_bytes(params[i])) {
       continue;
     }

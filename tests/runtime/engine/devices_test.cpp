@@ -1,0 +1,96 @@
+#include "tests/runtime/engine/ops.hpp"
+
+namespace kiln::test {
+
+TEST_CASE("Each device of a mixed machine gets its own cubin and its own function") {
+  Machine machine;
+  machine.fake().set_devices({{.major = 9, .minor = 0}, {.name = "Fake B200", .major = 10}});
+  machine.fake().describe_kernel("scale_symbol", scale_param_bytes());
+  Engine engine(machine.options());
+  engine.register_op(scale_op());
+  plant(engine, "scale", "sm_90a", machine.cache_root());
+  plant(engine, "scale", "sm_100a", machine.cache_root());
+  CUcontext first = machine.enter(0);
+  ScaleCall(3, 64, 0).launch(engine);
+  CUcontext second = machine.enter(1);
+  ScaleCall(3, 64, 1).launch(engine);
+  // Warm calls need no context switch: the function knows its own.
+  ScaleCall(3, 64, 0).launch(engine);
+  const std::vector<fake::Launch> launches = machine.fake().launches();
+  REQUIRE(launches.size() == 3);
+  CHECK(contains(launches[0].image, "sm_90a"));
+  CHECK(launches[0].context == first);
+  CHECK(contains(launches[1].image, "sm_100a"));
+  CHECK(launches[1].context == second);
+  CHECK(launches[2].context == first);
+}
+
+TEST_CASE("Two devices of one kind share the library and have a function each") {
+  Machine machine;
+  machine.fake().set_devices({{}, {}});
+  Engine engine(machine.options());
+  engine.register_op(scale_op());
+  plant(engine, "scale", "sm_90", machine.cache_root());
+  machine.enter(0);
+  ScaleCall(3, 64, 0).launch(engine);
+  CUcontext second = machine.enter(1);
+  ScaleCall(3, 64, 1).launch(engine);
+  CHECK(machine.fake().count("cuLibraryLoadData") == 1);
+  CHECK(machine.fake().count("cuKernelGetFunction") == 2);
+  CHECK(machine.fake().launches().at(1).context == second);
+}
+
+TEST_CASE("An engine serves one context per device and says so when another one comes") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  ScaleCall(3).launch(engine);
+  CUcontext other = machine.enter(0);
+  const std::string message =
+      error_of(ErrorCode::kInvalidArgument, [&] { ScaleCall(7).launch(engine); });
+  CHECK(contains(message, "an engine for each context"));
+  Engine another = machine.engine();
+  ScaleCall(3).launch(another);
+  CHECK(machine.fake().launches().back().context == other);
+}
+
+TEST_CASE("A first launch that fails does not tie the engine to its context") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  machine.fake().fail("cuLibraryLoadData", CUDA_ERROR_OUT_OF_MEMORY, 1);
+  error_of(ErrorCode::kDriverError, [&] { ScaleCall().launch(engine); });
+  CUcontext other = machine.enter(0);
+  ScaleCall().launch(engine);
+  CHECK(machine.fake().launches().at(0).context == other);
+}
+
+TEST_CASE("A kernel missing at capture is loaded in relaxed mode, which is put back after") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  CUstream stream = machine.fake().make_stream(machine.context);
+  machine.fake().set_capturing(stream, true);
+  ScaleCall().launch(engine, stream);
+  CHECK(machine.fake().load_capture_modes() ==
+        std::vector<CUstreamCaptureMode>{CU_STREAM_CAPTURE_MODE_RELAXED});
+  CHECK(machine.fake().capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CHECK(machine.fake().launches().size() == 1);
+}
+
+TEST_CASE("A driver before 12.3 is not asked to load during a capture") {
+  ScaleMachine machine({.toolchain_major = 12});
+  machine.fake().set_version(12020);
+  Engine engine = machine.engine();
+  CUstream stream = machine.fake().make_stream(machine.context);
+  machine.fake().set_capturing(stream, true);
+  const std::string message =
+      error_of(ErrorCode::kDriverError, [&] { ScaleCall().launch(engine, stream); });
+  CHECK(contains(message, "scale"));
+  CHECK(contains(message, "12.2"));
+  CHECK(machine.fake().count("cuLibraryLoadData") == 0);
+  machine.fake().set_capturing(stream, false);
+  ScaleCall().launch(engine, stream);
+  machine.fake().set_capturing(stream, true);
+  ScaleCall().launch(engine, stream);
+  CHECK(machine.fake().launches().size() == 2);
+}
+
+}  // namespace kiln::test
