@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -75,6 +76,9 @@ Result<std::vector<std::string>> parse_value(KeyField::Type type, std::string_vi
       const auto number = reader.integer<std::int64_t>();
       if (!number || !reader.empty()) {
         return damaged("a number is not 8 bytes long");
+      }
+      if (type == KeyField::Type::kKind && !std::in_range<std::uint32_t>(*number)) {
+        return damaged("a schema version is out of range");
       }
       return std::vector<std::string>{std::to_string(*number)};
     }

@@ -100,7 +100,8 @@ class Store::Impl {
                                           const Query& query);
   std::optional<Hit> open_candidate(const EntryAddress& address, const std::string& path,
                                     const SourceKey& source, const Query& query);
-  IoStatus make_directories(const std::string& path);
+  // Also makes what is missing above it.
+  IoStatus make_directory(const std::string& path, mode_t mode);
   bool is_skipped(const std::string& path);
   void skip(const std::string& path);
   void unskip(const std::string& path);
@@ -267,7 +268,7 @@ void Store::Impl::discard(const std::string& path, const std::optional<FileId>& 
 // ------------------------------------------------------------------------------------------------
 // Publish
 
-IoStatus Store::Impl::make_directories(const std::string& path) {
+IoStatus Store::Impl::make_directory(const std::string& path, mode_t mode) {
   const auto status = file_system_->status(path);
   if (status && status->kind == FileStatus::Kind::kDirectory) {
     return {};
@@ -279,15 +280,16 @@ IoStatus Store::Impl::make_directories(const std::string& path) {
   if (status.error() != ENOENT) {
     return tl::unexpected(io_failure("use", path, status.error()));
   }
-  if (auto parent = make_directories(path.substr(0, path.rfind('/'))); !parent) {
+  const std::string parent_path = path.substr(0, path.rfind('/'));
+  if (auto parent = make_directory(parent_path, plan_.directory_mode); !parent) {
     return parent;
   }
-  const auto made = file_system_->make_directory(path, plan_.directory_mode);
+  const auto made = file_system_->make_directory(path, mode);
   if (made) {
     return {};
   }
   return made.error() == EEXIST
-             ? make_directories(path)
+             ? make_directory(path, mode)
              : IoStatus(tl::unexpected(io_failure("create", path, made.error())));
 }
 
@@ -295,16 +297,18 @@ IoStatus Store::Impl::write_entry(const Entry& entry) {
   const Layout& layout = writable_->layout();
   const ToolchainFolder toolchain = entry.toolchain.folder_key();
   const std::string folder = layout.toolchain(entry.source.target, toolchain);
-  if (auto made = make_directories(layout.root()); !made) {
+  if (auto made = make_directory(layout.root(), plan_.directory_mode); !made) {
     return made;
   }
   if (const auto owned = writable_->check_owner(); !owned) {
     return tl::unexpected(io_failure("use", layout.root(), owned.error()));
   }
-  for (const std::string& needed : {layout.temporary(), folder}) {
-    if (auto made = make_directories(needed); !made) {
-      return made;
-    }
+  // Nobody else has business with half-written files.
+  if (auto made = make_directory(layout.temporary(), 0700); !made) {
+    return made;
+  }
+  if (auto made = make_directory(folder, plan_.directory_mode); !made) {
+    return made;
   }
   const std::string path = layout.entry({entry.source.target, toolchain, entry.source.digest});
   AtomicFile file(*file_system_, layout.temporary() + "/" + temporary_name(), path);

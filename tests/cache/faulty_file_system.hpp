@@ -1,0 +1,158 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache/file_system.hpp"
+
+namespace kiln::cache::test {
+
+/// The calls of FileSystem, by name. The two status calls fail and count apart.
+enum class Call {
+  kCanonical,
+  kOpenForRead,
+  kCreate,
+  kOpenDirectory,
+  kHandleStatus,
+  kRead,
+  kWrite,
+  kSync,
+  kClose,
+  kPathStatus,
+  kCheckWritable,
+  kList,
+  kMakeDirectory,
+  kRename,
+  kRemove,
+  kRemoveDirectory,
+  kCount
+};
+
+/// The real file system, with its calls counted and chosen ones failing.
+class FaultyFileSystem final : public FileSystem {
+ public:
+  /// From now on the n-th (1 is the next) call of this kind fails; 0: every one.
+  void fail(Call call, int error, int nth = 0) {
+    const std::lock_guard lock(mutex_);
+    failing_ = call;
+    error_ = error;
+    every_ = nth == 0;
+    countdown_ = nth;
+    faults_ = 0;
+    active_ = true;
+  }
+  void heal() {
+    const std::lock_guard lock(mutex_);
+    active_ = false;
+  }
+  /// Every write from now on takes at most this many bytes.
+  void write_at_most(std::size_t bytes) { write_limit_ = bytes; }
+  void skip_sync() { skip_sync_ = true; }
+
+  int faults() const {
+    const std::lock_guard lock(mutex_);
+    return faults_;
+  }
+  int calls(Call call) const { return calls_[static_cast<std::size_t>(call)]; }
+  int successful_opens() const { return successful_opens_; }
+  int writing_calls() const {
+    return calls(Call::kCreate) + calls(Call::kWrite) + calls(Call::kMakeDirectory) +
+           calls(Call::kRename) + calls(Call::kRemove) + calls(Call::kRemoveDirectory) +
+           calls(Call::kSync);
+  }
+  void reset_counts() {
+    for (auto& count : calls_) {
+      count = 0;
+    }
+    successful_opens_ = 0;
+  }
+
+  Io<std::string> canonical(const std::string& path) override {
+    return run<std::string>(Call::kCanonical, [&] { return real_.canonical(path); });
+  }
+  Io<Handle> open_for_read(const std::string& path) override {
+    auto opened = run<Handle>(Call::kOpenForRead, [&] { return real_.open_for_read(path); });
+    successful_opens_ += opened ? 1 : 0;
+    return opened;
+  }
+  Io<Handle> create(const std::string& path, mode_t mode) override {
+    return run<Handle>(Call::kCreate, [&] { return real_.create(path, mode); });
+  }
+  Io<Handle> open_directory(const std::string& path) override {
+    return run<Handle>(Call::kOpenDirectory, [&] { return real_.open_directory(path); });
+  }
+  Io<FileStatus> status(Handle handle) override {
+    return run<FileStatus>(Call::kHandleStatus, [&] { return real_.status(handle); });
+  }
+  Io<std::size_t> read(Handle handle, char* buffer, std::size_t size) override {
+    return run<std::size_t>(Call::kRead, [&] { return real_.read(handle, buffer, size); });
+  }
+  Io<std::size_t> write(Handle handle, std::string_view bytes) override {
+    return run<std::size_t>(Call::kWrite, [&] {
+      return real_.write(handle, bytes.substr(0, std::min(bytes.size(), write_limit_.load())));
+    });
+  }
+  Io<void> sync(Handle handle) override {
+    return run<void>(Call::kSync, [&] { return skip_sync_ ? Io<void>() : real_.sync(handle); });
+  }
+  Io<void> close(Handle handle) override {
+    // The handle is gone even when close fails.
+    const auto closed = real_.close(handle);
+    return run<void>(Call::kClose, [&] { return closed; });
+  }
+  Io<FileStatus> status(const std::string& path) override {
+    return run<FileStatus>(Call::kPathStatus, [&] { return real_.status(path); });
+  }
+  Io<void> check_writable(const std::string& directory) override {
+    return run<void>(Call::kCheckWritable, [&] { return real_.check_writable(directory); });
+  }
+  Io<std::vector<std::string>> list(const std::string& directory) override {
+    return run<std::vector<std::string>>(Call::kList, [&] { return real_.list(directory); });
+  }
+  Io<void> make_directory(const std::string& path, mode_t mode) override {
+    return run<void>(Call::kMakeDirectory, [&] { return real_.make_directory(path, mode); });
+  }
+  Io<void> rename(const std::string& from, const std::string& to) override {
+    return run<void>(Call::kRename, [&] { return real_.rename(from, to); });
+  }
+  Io<void> remove(const std::string& path) override {
+    return run<void>(Call::kRemove, [&] { return real_.remove(path); });
+  }
+  Io<void> remove_directory(const std::string& path) override {
+    return run<void>(Call::kRemoveDirectory, [&] { return real_.remove_directory(path); });
+  }
+
+ private:
+  template <class T, class Function>
+  Io<T> run(Call call, Function&& function) {
+    ++calls_[static_cast<std::size_t>(call)];
+    {
+      const std::lock_guard lock(mutex_);
+      if (active_ && call == failing_ && (every_ || --countdown_ == 0)) {
+        active_ = every_;
+        ++faults_;
+        return tl::unexpected(error_);
+      }
+    }
+    return function();
+  }
+
+  PosixFileSystem real_;
+  std::atomic<int> calls_[static_cast<std::size_t>(Call::kCount)] = {};
+  std::atomic<int> successful_opens_ = 0;
+  std::atomic<std::size_t> write_limit_ = SIZE_MAX;
+  std::atomic<bool> skip_sync_ = false;
+  mutable std::mutex mutex_;
+  bool active_ = false;
+  bool every_ = false;
+  Call failing_ = Call::kCount;
+  int error_ = 0;
+  int countdown_ = 0;
+  int faults_ = 0;
+};
+
+}  // namespace kiln::cache::test
