@@ -166,19 +166,15 @@ Result<Toolchain> examine_named(const std::string& place, const std::string& set
 }
 
 // Where the dynamic loader finds `name`. Only the loader knows its own cache and search path, so
-// the library is loaded to learn it, and let go again.
+// the library is loaded to learn it. It stays loaded: unloading libnvrtc leaks what its C++ runtime
+// allocated, and Nvrtc::load would only load it again.
 std::optional<std::string> loaders_path(const char* name) {
-  void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-  if (handle == nullptr) {
+  void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+  link_map* map = nullptr;
+  if (handle == nullptr || ::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) {
     return std::nullopt;
   }
-  std::optional<std::string> path;
-  link_map* map = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name != nullptr) {
-    path = map->l_name;
-  }
-  ::dlclose(handle);
-  return path;
+  return map->l_name;
 }
 
 // One search: takes the first usable set, and remembers what it saw on the way.

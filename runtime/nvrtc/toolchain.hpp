@@ -8,7 +8,7 @@
 
 /// Finding a toolchain: libnvrtc and the builtins library of the same version from beside it.
 /// Finding one reads files only; nothing of NVRTC runs before Nvrtc::load. The one exception: where
-/// only the dynamic loader knows libnvrtc's path, libnvrtc is loaded once to learn it.
+/// only the dynamic loader knows libnvrtc's path, libnvrtc is loaded to learn it, and stays loaded.
 namespace kiln::runtime {
 
 /// The oldest NVRTC that Kiln works with, and the newest major version.

@@ -90,6 +90,24 @@ std::string try_compile(const std::string& place) {
   return try_compile(inputs);
 }
 
+// The machine's own toolchain. Found in a child, since the loader may have to load it to say where
+// it lies, and this process must stay clean of it.
+std::vector<Toolchain> own_toolchain() {
+  const std::string answer = in_a_process([] {
+    const auto found = find_toolchain(ToolchainInputs::from_environment(""));
+    return found ? found->nvrtc_path : "none: " + found.error().message;
+  });
+  if (answer.front() != '/') {
+    WARN("skipped: " + answer);
+    return {};
+  }
+  ToolchainInputs inputs;
+  inputs.option = answer;
+  return {find_toolchain(inputs).value()};
+}
+
+std::vector<Toolchain> all_toolchains() { return test::with_wheels(own_toolchain()); }
+
 void copy_into(const fs::path& folder, const std::string& library, const std::string& name = "") {
   fs::create_directories(folder);
   fs::copy_file(library, folder / (name.empty() ? fs::path(library).filename() : fs::path(name)));
@@ -98,7 +116,7 @@ void copy_into(const fs::path& folder, const std::string& library, const std::st
 TEST_CASE("With LD_LIBRARY_PATH empty, every NVRTC compiles with the builtins from beside it") {
   const char* const path = std::getenv("LD_LIBRARY_PATH");
   CHECK((path == nullptr || std::string(path).empty()));
-  for (const Toolchain& toolchain : test::all_toolchains()) {
+  for (const Toolchain& toolchain : all_toolchains()) {
     // Copied away, so that neither the loader nor a run path knows the builtins.
     const test::TempDir dir;
     copy_into(dir.path(), toolchain.nvrtc_path);
@@ -114,7 +132,7 @@ TEST_CASE("With LD_LIBRARY_PATH empty, every NVRTC compiles with the builtins fr
 }
 
 TEST_CASE("Missing builtins is an error that names both paths, though the machine has others") {
-  for (const Toolchain& toolchain : test::own_toolchain()) {
+  for (const Toolchain& toolchain : own_toolchain()) {
     const test::TempDir dir;
     copy_into(dir.path(), toolchain.nvrtc_path);
     const std::string answer = in_a_process([&dir] { return try_compile(dir.str()); });
@@ -125,7 +143,7 @@ TEST_CASE("Missing builtins is an error that names both paths, though the machin
 }
 
 TEST_CASE("Builtins of another version is an error that names both paths") {
-  for (const Toolchain& own : test::own_toolchain()) {
+  for (const Toolchain& own : own_toolchain()) {
     for (const char* version : {test::kOldestWheel, test::kNewestWheel}) {
       for (const Toolchain& other : test::wheel_toolchain(version)) {
         if (other.version() == own.version()) {
@@ -146,7 +164,7 @@ TEST_CASE("Builtins of another version is an error that names both paths") {
 }
 
 TEST_CASE("Builtins of another version under the right name is an error that names both paths") {
-  for (const Toolchain& own : test::own_toolchain()) {
+  for (const Toolchain& own : own_toolchain()) {
     for (const Toolchain& other : test::wheel_toolchain(test::kNewestWheel)) {
       if (other.version() == own.version()) {
         continue;
@@ -164,7 +182,7 @@ TEST_CASE("Builtins of another version under the right name is an error that nam
 }
 
 TEST_CASE("Other builtins of the same name that are loaded already is an error that names both") {
-  for (const Toolchain& own : test::own_toolchain()) {
+  for (const Toolchain& own : own_toolchain()) {
     const std::string name = fs::path(own.builtins_path).filename().string();
     const test::TempDir dir;
     std::string changed = read_file(own.builtins_path);
@@ -201,7 +219,7 @@ TEST_CASE("KILN_NVRTC that is nonsense is a clear error, though the machine has 
 }
 
 TEST_CASE("Finding a toolchain whose path is known loads nothing of it") {
-  for (const Toolchain& toolchain : test::all_toolchains()) {
+  for (const Toolchain& toolchain : all_toolchains()) {
     const std::string answer = in_a_process([&toolchain] {
       ToolchainInputs inputs;
       inputs.ask_loader = false;
@@ -214,7 +232,7 @@ TEST_CASE("Finding a toolchain whose path is known loads nothing of it") {
 }
 
 TEST_CASE("Two processes compile one unit to the same bytes") {
-  for (const Toolchain& toolchain : test::all_toolchains()) {
+  for (const Toolchain& toolchain : all_toolchains()) {
     const auto compile = [&toolchain] {
       const auto nvrtc = Nvrtc::load(toolchain);
       const auto compiled = nvrtc->compile(test::scale_unit());
@@ -227,7 +245,7 @@ TEST_CASE("Two processes compile one unit to the same bytes") {
 }
 
 TEST_CASE("Several versions of NVRTC work side by side in one process") {
-  const auto toolchains = test::all_toolchains();
+  const auto toolchains = all_toolchains();
   const std::string answer = in_a_process([&toolchains] {
     std::string outcomes;
     for (const Toolchain& toolchain : toolchains) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/nvrtc/compiler.hpp"
@@ -42,16 +43,18 @@ inline std::vector<runtime::Toolchain> wheel_toolchain(const std::string& versio
   return {std::move(*found)};
 }
 
-/// Every toolchain here: the machine's own, the oldest and the newest.
-inline std::vector<runtime::Toolchain> all_toolchains() {
-  std::vector<runtime::Toolchain> all = own_toolchain();
+/// `own` and the oldest and the newest.
+inline std::vector<runtime::Toolchain> with_wheels(std::vector<runtime::Toolchain> own) {
   for (const char* version : {kOldestWheel, kNewestWheel}) {
     for (runtime::Toolchain& toolchain : wheel_toolchain(version)) {
-      all.push_back(std::move(toolchain));
+      own.push_back(std::move(toolchain));
     }
   }
-  return all;
+  return own;
 }
+
+/// Every toolchain here: the machine's own, the oldest and the newest.
+inline std::vector<runtime::Toolchain> all_toolchains() { return with_wheels(own_toolchain()); }
 
 inline runtime::Nvrtc load(const runtime::Toolchain& toolchain) {
   auto loaded = runtime::Nvrtc::load(toolchain);
