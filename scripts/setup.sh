@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ binutils cmake ninja-build python3 libfmt-dev libspdlog-dev nlohmann-json3-dev
+packages=(g++ binutils cmake ninja-build python3 python3-venv libfmt-dev libspdlog-dev nlohmann-json3-dev
           libxxhash-dev libcli11-dev libdlpack-dev libexpected-dev catch2)
 optional=(ccache)  # Makes a second build quick; the build does without.
 [ "${1:-}" = --lint ] && packages+=(clang-format-14 clang-tidy-14)
@@ -67,7 +67,6 @@ find_toolkit() {
 fetch_wheels() {
   local root=build/wheels/nvidia/cu13
   if [ ! -e "$root/lib64" ]; then
-    command -v dpkg-query >/dev/null && install_packages python3-venv
     echo "setup: no CUDA toolkit of 12.3 or newer here; fetching CUDA $wheel_version headers and NVRTC as Python wheels into build/wheels"
     rm -rf build/wheels
     python3 -m venv build/wheels-venv

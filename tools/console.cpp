@@ -35,7 +35,7 @@ void print_json(const Json& value) {
 }
 
 void complain(std::string_view message) {
-  const std::string line = fmt::format("kiln: {}\n", message);
+  const std::string line = fmt::format("kiln: {}{}\n", message, message.ends_with('.') ? "" : ".");
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

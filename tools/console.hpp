@@ -23,7 +23,7 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
 }
 void print_json(const Json& value);
 
-/// One plain line on stderr, "kiln: " in front.
+/// One plain sentence on stderr, "kiln: " in front and a full stop at the end.
 void complain(std::string_view message);
 
 /// Options of the engine that a subcommand works with: the library's warnings and errors go to

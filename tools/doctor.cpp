@@ -95,8 +95,7 @@ void print_report(const DoctorReport& report) {
   print_nvrtc(report.nvrtc);
   print_out("cache     {}\n", report.cache.description);
   for (const DoctorReport::OpRow& row : report.ops) {
-    print_out("op        {} for {}: {}, {} of {} cached; {}\n", row.op, row.target,
-              ability_name(row.ability), row.cached, count(row.variants, "kernel", "kernels"),
+    print_out("op        {} for {}: {}; {}\n", row.op, row.target, ability_name(row.ability),
               row.reason);
   }
 }

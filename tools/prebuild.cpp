@@ -24,10 +24,13 @@ const char* outcome(const KernelInfo& kernel) {
   if (kernel.from_cache) {
     return "cached";
   }
-  return kernel.stored ? "compiled" : "not stored";
+  return kernel.stored ? "compiled" : "compiled but not stored";
 }
 
 std::string describe_line(const KernelInfo& kernel) {
+  if (kernel.symbol.empty()) {
+    return fmt::format("{}: failed", kernel.name);
+  }
   return fmt::format("{}: {} in {:.3f} s, {} registers, {} spill bytes", kernel.name,
                      outcome(kernel), kernel.seconds, kernel.registers, kernel.spill_bytes);
 }
@@ -68,13 +71,19 @@ void print_summary(const PrebuildReport& report) {
   for (const PrebuildReport::Skipped& skipped : report.skipped) {
     print_out("skipped {} for {}: {}\n", skipped.op, skipped.target, skipped.reason);
   }
+  for (const PrebuildReport::Failed& failed : report.failed) {
+    print_out("{}\n", failed.message);
+  }
   print_out("{} compiled, {} from the cache, {} failed, {} skipped in {:.3f} s\n", report.compiled,
             report.cached, report.failed.size(), report.skipped.size(), report.seconds);
 }
 
 int judge(const PrebuildReport& report) {
-  for (const PrebuildReport::Failed& failed : report.failed) {
-    complain(fmt::format("{} failed: {}", failed.kernel, failed.message));
+  if (!report.failed.empty()) {
+    const std::string& first = report.failed.front().message;
+    complain(fmt::format("{} failed, the first: {}",
+                         count(report.failed.size(), "kernel", "kernels"),
+                         first.substr(0, first.find('\n'))));
   }
   const auto lost = std::count_if(report.kernels.begin(), report.kernels.end(),
                                   [](const KernelInfo& kernel) { return !kernel.stored; });

@@ -1,31 +1,13 @@
 """kiln cache, over a cache of one op."""
 
 import pathlib
-import shutil
 import subprocess
-import tempfile
 import unittest
 
-from support import KilnTest
-
-OP = "n128k512_gemm_bf16"
+from support import PrebuiltTest
 
 
-class Cache(KilnTest):
-    @classmethod
-    def setUpClass(cls):
-        """Compiles once; each test works on a copy."""
-        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-"))
-        cls.addClassCleanup(shutil.rmtree, cls.shared)
-
-    def setUp(self):
-        super().setUp()
-        prebuilt = self.shared / "cache"
-        if not prebuilt.exists():
-            self.kiln("prebuild", "--arch", "sm_90a", "--op", OP, "--cache", prebuilt)
-        shutil.copytree(prebuilt, self.cache)
-        self.total = len(self.entries())
-
+class Cache(PrebuiltTest):
     def cache_json(self, subcommand, *arguments, code=0):
         return self.kiln_json("cache", subcommand, "--cache", self.cache, *arguments, code=code)
 
@@ -33,9 +15,9 @@ class Cache(KilnTest):
         listed = self.cache_json("ls")["entries"]
         self.assertEqual(sorted(entry["path"] for entry in listed), [str(path) for path in self.entries()])
         for entry in listed:
-            self.assertEqual(entry["arch"], "sm_90a")
+            self.assertEqual(entry["arch"], self.ARCH)
             self.assertTrue(entry["ok"])
-            self.assertIn(OP, entry["label"])
+            self.assertIn(self.OP, entry["label"])
             self.assertRegex(entry["key"], r"^[0-9a-f]{32}$")
         text = self.kiln("cache", "ls", "--cache", self.cache).stdout
         self.assertEqual(len(text.splitlines()), self.total)

@@ -46,7 +46,8 @@ class KilnTest(ScratchTest):
             text=True,
             timeout=600,
         )
-        self.assertEqual(result.returncode, code, f"kiln {arguments}\n{result.stdout}\n{result.stderr}")
+        shown = f"kiln {arguments}\n{(result.stdout or '')[-3000:]}\n{result.stderr[-3000:]}"
+        self.assertEqual(result.returncode, code, shown)
         return result
 
     def kiln_json(self, *arguments, code=0, env=None):
@@ -61,5 +62,25 @@ class KilnTest(ScratchTest):
         for line in lines:
             self.assertRegex(line, r"^kiln: .*\.$")
 
-    def entries(self, cache=None):
-        return sorted((cache or self.cache).glob("v1/*/*/*.cubin"))
+    def entries(self):
+        return sorted(self.cache.glob("v1/*/*/*.cubin"))
+
+
+class PrebuiltTest(KilnTest):
+    """Has one op compiled for one architecture, once per class; each test works on a copy."""
+
+    OP = "n128k512_gemm_bf16"
+    ARCH = "sm_90a"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared)
+
+    def setUp(self):
+        super().setUp()
+        self.prebuilt = self.shared / "cache"
+        if not self.prebuilt.exists():
+            self.kiln("prebuild", "--arch", self.ARCH, "--op", self.OP, "--cache", self.prebuilt)
+        shutil.copytree(self.prebuilt, self.cache)
+        self.total = len(self.entries())
