@@ -56,13 +56,11 @@ void compile_bare(const runtime::NvrtcApi& api, const registry::CompileUnit& uni
   require(api.create_program(&program, unit.main.text.c_str(), unit.main.name.c_str(),
                              static_cast<int>(names.size()), texts.data(), names.data()),
           "nvrtcCreateProgram");
-  require(api.add_name_expression(program, unit.name_expression.c_str()), api,
-          "nvrtcAddNameExpression");
-  require(api.compile_program(program, static_cast<int>(arguments.size()), arguments.data()), api,
+  require(api.add_name_expression(program, unit.name_expression.c_str()), "nvrtcAddNameExpression");
+  require(api.compile_program(program, static_cast<int>(arguments.size()), arguments.data()),
           "nvrtcCompileProgram");
   const char* symbol = nullptr;
-  require(api.lowered_name(program, unit.name_expression.c_str(), &symbol), api,
-          "nvrtcGetLoweredName");
+  require(api.lowered_name(program, unit.name_expression.c_str(), &symbol), "nvrtcGetLoweredName");
   std::size_t size = 0;
   require(api.cubin_size(program, &size), "nvrtcGetCUBINSize");
   std::string cubin(size, '\0');
