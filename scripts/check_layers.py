@@ -37,7 +37,7 @@ MAY_INCLUDE_PUBLIC = {
 ONLY_IN = {
     "cuda": {"runtime", "tools", "tests", "bench"},
     "nvrtc": {"runtime", "tests", "bench"},
-    "CLI/": {"tools"},
+    "CLI/": {"tools", "bench"},
     "catch2/": {"tests"},
     "spdlog/": {"base", "tests"},
     "dlpack/": {"include", "trait_registry", "tests", "bench"},
@@ -51,6 +51,7 @@ PUBLIC_THIRD_PARTY = {"dlpack/dlpack.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CODE_NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+RAW_STRING = re.compile(r'R"([^()\\\s]*)\(.*?\)\1"', re.DOTALL)
 HOST_SUFFIXES = {".hpp", ".cpp", ".h", ".c"}
 
 
@@ -79,18 +80,21 @@ def check_host_include(layer, quote, name):
     return None
 
 
+def blank(pattern, text):
+    """Blanks matches out rather than cutting them, so that line numbers stay right."""
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
 def check_host_file(path, relative):
     layer = relative.parts[0]
-    text = path.read_text(encoding="utf-8")
+    text = blank(RAW_STRING, path.read_text(encoding="utf-8"))  # Often CUDA code of its own.
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         problem = match and check_host_include(layer, *match.groups())
         if problem:
             yield f"{relative}:{number}: {problem}"
     if layer in FORBIDDEN_WORDS:
-        # Blank out rather than cut, so that line numbers stay right.
-        code = CODE_NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
-        for number, line in enumerate(code.splitlines(), 1):
+        for number, line in enumerate(blank(CODE_NOISE, text).splitlines(), 1):
             word = FORBIDDEN_WORDS[layer].search(line)
             if word:
                 yield f"{relative}:{number}: the word '{word.group()}' does not belong in {layer}/"

@@ -35,6 +35,12 @@ std::string describe_line(const KernelInfo& kernel) {
                      outcome(kernel), kernel.seconds, kernel.registers, kernel.spill_bytes);
 }
 
+// A glob that matches no op is skipped for no particular target.
+std::string describe_line(const PrebuildReport::Skipped& skipped) {
+  const std::string target = skipped.target.empty() ? "" : " for " + skipped.target;
+  return fmt::format("{}{}: {}", skipped.op, target, skipped.reason);
+}
+
 Json to_json(const KernelInfo& kernel) {
   return {{"name", kernel.name},
           {"symbol", kernel.symbol},
@@ -69,7 +75,7 @@ Json to_json(const PrebuildReport& report) {
 
 void print_summary(const PrebuildReport& report) {
   for (const PrebuildReport::Skipped& skipped : report.skipped) {
-    print_out("skipped {} for {}: {}\n", skipped.op, skipped.target, skipped.reason);
+    print_out("skipped {}\n", describe_line(skipped));
   }
   for (const PrebuildReport::Failed& failed : report.failed) {
     print_out("{}\n", failed.message);
@@ -92,7 +98,9 @@ int judge(const PrebuildReport& report) {
                          count(static_cast<std::size_t>(lost), "kernel was", "kernels were")));
   }
   if (report.kernels.empty() && report.failed.empty()) {
-    complain("nothing was built: no op and architecture of the request can be served together.");
+    complain(report.skipped.empty()
+                 ? "nothing was built: no op was asked for"
+                 : "nothing was built: " + describe_line(report.skipped.front()));
   }
   return report.ok() && lost == 0 ? kSuccess : kFailure;
 }

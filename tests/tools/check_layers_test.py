@@ -32,6 +32,7 @@ class CheckLayers(ScratchTest):
         files = {
             "runtime/engine.cpp": '#include "cache/store.hpp"\n#include "trait_registry/check.hpp"\n#include <cuda.h>\n',
             "cache/store.cpp": '#include "base/result.hpp"\n#include <kiln/log.hpp>\n// A cubin by another name.\n',
+            "tests/own_op_test.cpp": 'auto text = R"cuda(\n#include "prelude/bf16.cuh"\n)cuda";\n',
             "kernel_templates/a/b.cuh": '#include "c.cuh"\n',
             "kernel_templates/c.cuh": "",
         }
