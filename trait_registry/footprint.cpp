@@ -150,8 +150,7 @@ class SumSearch {
     return x >= 0 && x <= to - from;
   }
 
-  static constexpr std::size_t kMaxAxes = 2 * Tensor::kMaxRank;
-  std::array<Repeat, kMaxAxes> axes_{};
+  std::array<Repeat, std::size_t{2} * Tensor::kMaxRank> axes_{};
   int size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Counts allocations by replacing the global operators, which holds for this whole test program.
+// Counts allocations by replacing the global operators, which is why this is a program of its own.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -30,10 +30,16 @@ void* operator new(std::size_t size) {
 void* operator new[](std::size_t size) {
   return counted(size);
 }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return std::malloc(size);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
 void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {

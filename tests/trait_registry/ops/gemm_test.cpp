@@ -67,6 +67,26 @@ class Fixture {
   Tensor w_;
 };
 
+// The tile of one CTA, as the two templates state it.
+bool is_narrow(const Gemm& gemm) {
+  return gemm.n == 128;
+}
+
+std::int64_t rows_of_cta(const Gemm& gemm, const Traits& traits) {
+  return traits["M_SPLIT"] * (is_narrow(gemm) ? traits["ROW_WARPS"] : 1);
+}
+
+std::int64_t columns_of_cta(const Gemm& gemm, const Traits& traits) {
+  if (is_narrow(gemm)) {
+    return traits["ROW_WARPS"] == 1 ? 4 : 8;
+  }
+  return traits["COLUMN_GROUPS"] == 1 ? 1 : 4;
+}
+
+std::uint32_t threads_of_cta(const Gemm& gemm, const Traits& traits) {
+  return is_narrow(gemm) ? 128 : static_cast<std::uint32_t>(320 * traits["COLUMN_GROUPS"]);
+}
+
 TEST_CASE("A GEMM takes row-strided x on 32-byte boundaries, constant w, contiguous out") {
   for (const Gemm& gemm : kGemms) {
     CAPTURE(gemm.name);
@@ -133,7 +153,7 @@ TEST_CASE(
           CHECK(traits["PDL"] == (pdl ? 1 : 0));
           CHECK(compile_unit({&f.bound().op, 0, traits, problem.target()}));
           const Geometry geometry = kernel.geometry(problem, traits);
-          const std::int64_t rows = traits["M_SPLIT"];
+          const std::int64_t rows = rows_of_cta(gemm, traits);
           CHECK(std::int64_t{geometry.grid.x} * rows >= m);
           CHECK((std::int64_t{geometry.grid.x} - 1) * rows < m);
           CHECK(std::int64_t{geometry.grid.x} <= 2147483647);
@@ -147,16 +167,15 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Every variant has a launch that covers all columns") {
+TEST_CASE(
+    "Every variant has a launch that covers all columns with the threads its kernel expects") {
   for (const Gemm& gemm : kGemms) {
     const Fixture f(gemm);
-    const std::int64_t columns_of_a_warp_or_cta = gemm.n == 128 ? 4 : 1;
     for (const Variant& variant : enumerate(f.bound(), parse_target("sm_90a"))) {
       CAPTURE(to_string(variant));
       const Geometry geometry = f.bound().op.kernels[0].geometry(f.problem(8), variant.traits);
-      CHECK(std::int64_t{geometry.grid.y} * variant.traits["N_SPLIT"] * columns_of_a_warp_or_cta ==
-            gemm.n);
-      CHECK(geometry.block == Dim3{gemm.n == 128 ? 128U : 320U, 1, 1});
+      CHECK(std::int64_t{geometry.grid.y} * columns_of_cta(gemm, variant.traits) == gemm.n);
+      CHECK(geometry.block == Dim3{threads_of_cta(gemm, variant.traits), 1, 1});
     }
   }
 }
