@@ -164,10 +164,6 @@ const Toolchain& Nvrtc::toolchain() const noexcept {
   return library_->toolchain;
 }
 
-std::span<const int> Nvrtc::architectures() const noexcept {
-  return library_->architectures;
-}
-
 // NVRTC itself lists base architectures only; which suffixes exist is the table's knowledge.
 std::vector<Target> Nvrtc::targets() const {
   std::vector<Target> targets;
@@ -215,6 +211,7 @@ Result<Compiled> Nvrtc::compile(const registry::CompileUnit& unit) const {
   if (const Status usable = check_cubin(result.cubin, result.symbol, unit.target); !usable) {
     return compile_failure(unit, toolchain(), usable.error().message, result.log);
   }
+  // A log whose form is new is no reason to refuse a good cubin: its numbers are then 0.
   result.resources = resources_from_log(result.log, result.symbol).value_or(cache::Resources{});
   result.pdl_wait = entry_waits(result.ptx, result.symbol);
   return result;

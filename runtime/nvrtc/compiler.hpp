@@ -1,8 +1,8 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -31,9 +31,6 @@ class Nvrtc {
   static Result<Nvrtc> load(const Toolchain& toolchain);
 
   const Toolchain& toolchain() const noexcept;
-
-  /// Compute capabilities that this NVRTC compiles for, ascending, such as 90, 100, 103.
-  std::span<const int> architectures() const noexcept;
 
   /// Every target that this NVRTC compiles for, such as sm_90 and sm_90a.
   std::vector<Target> targets() const;

@@ -252,7 +252,7 @@ bool file_contains(const std::string& path, std::string_view text) {
 }
 
 Status check_cubin(std::string_view image, std::string_view symbol, const Target& target) {
-  const auto reject = [](std::string why) {
+  const auto reject = [](const std::string& why) {
     return fail(ErrorCode::kCompileFailed, "the compile result cannot be used: " + why);
   };
   if (image.empty()) {

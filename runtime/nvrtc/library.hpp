@@ -36,7 +36,7 @@ struct NvrtcApi {
 struct Nvrtc::Library {
   Toolchain toolchain;
   NvrtcApi api;
-  std::vector<int> architectures;
+  std::vector<int> architectures;  ///< Compute capabilities it compiles for, such as 90 and 103.
 };
 
 }  // namespace kiln::runtime

@@ -106,7 +106,9 @@ std::vector<Toolchain> own_toolchain() {
   return {find_toolchain(inputs).value()};
 }
 
-std::vector<Toolchain> all_toolchains() { return test::with_wheels(own_toolchain()); }
+std::vector<Toolchain> all_toolchains() {
+  return test::with_wheels(own_toolchain());
+}
 
 void copy_into(const fs::path& folder, const std::string& library, const std::string& name = "") {
   fs::create_directories(folder);

@@ -54,7 +54,9 @@ inline std::vector<runtime::Toolchain> with_wheels(std::vector<runtime::Toolchai
 }
 
 /// Every toolchain here: the machine's own, the oldest and the newest.
-inline std::vector<runtime::Toolchain> all_toolchains() { return with_wheels(own_toolchain()); }
+inline std::vector<runtime::Toolchain> all_toolchains() {
+  return with_wheels(own_toolchain());
+}
 
 inline runtime::Nvrtc load(const runtime::Toolchain& toolchain) {
   auto loaded = runtime::Nvrtc::load(toolchain);
