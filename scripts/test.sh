@@ -10,7 +10,7 @@ shift || true
 
 scripts/setup.sh
 export CUDA_HOME=$PWD/build/cuda
-[ ! -x scripts/fetch_test_nvrtc.sh ] || scripts/fetch_test_nvrtc.sh
+scripts/fetch_test_nvrtc.sh
 cmake --preset "$preset" -DKILN_BUILD_TESTS=ON -DKILN_BUILD_BENCH=ON
 cmake --build --preset "$preset"
 ctest --preset "$preset" -j "$(nproc)" "$@"
