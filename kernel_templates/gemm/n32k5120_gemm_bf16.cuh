@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(320 * COLUMN_GROUPS, 1)
 
   float sums[kSums] = {};
   const ThreadRows rows{x + thread * kVectorElements, x_row_stride, first_row, m};
-  sum_thread_tile<kThreads, M_SPLIT, kColumns, PDL>(
+  sum_thread_tile<kThreads, M_SPLIT, kColumns, PDL, Weights::kArriveBeforeWait>(
       rows, w + (first_column * kK + thread * kVectorElements), constants_early, sums);
   const float warp_sum = sum_over_lanes(sums, lane);
   if (lane % kLanesPerSum == 0)

@@ -42,6 +42,16 @@ __device__ __forceinline__ void to_float(const ThreadVector& vector,
   }
 }
 
+// How a tile's weights stand to the PDL wait. The faster of the two differs by kernel; measured by
+// bench/device_time.
+enum class Weights {
+  // A warp has its weights, converted, when it goes to wait: their loads do not meet those of x.
+  kArriveBeforeWait,
+  // A warp waits with its weights under way and converts them while x is under way: less code, and
+  // in one straight line. Lets the dependents go right after the wait.
+  kArriveDuringWait,
+};
+
 // A row of x as a thread reads it; x_row_stride is in elements.
 struct ThreadRows {
   const bf16* x;  // the thread's own first element of row 0
@@ -57,7 +67,7 @@ struct ThreadRows {
 
 // sums[r * COLUMNS + c] = this thread's part of row first_row + r times column c. `w` points to the
 // thread's own first element of column 0. constants_early false reads w behind the wait.
-template <int THREADS, int ROWS, int COLUMNS, bool PDL>
+template <int THREADS, int ROWS, int COLUMNS, bool PDL, Weights WEIGHTS>
 __device__ __forceinline__ void sum_thread_tile(const ThreadRows& rows, const bf16* w,
                                                 bool constants_early, float* sums) {
   // Rows loaded at once: enough to hide the latency, few enough to stay in registers.
@@ -71,20 +81,32 @@ __device__ __forceinline__ void sum_thread_tile(const ThreadRows& rows, const bf
     pin<PDL>(x_first[r]);
   }
 
-  // Converted at once, so that the conversion too is done when the wait returns.
+  ThreadVector w_vectors[COLUMNS];
   float w_values[COLUMNS][kThreadElements];
   const auto load_w = [&] {
-    ThreadVector vectors[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c)
-      load<THREADS>(w + c * kColumnStride, vectors[c]);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c)
-      to_float(vectors[c], w_values[c]);
+      load<THREADS>(w + c * kColumnStride, w_vectors[c]);
   };
-  if (!PDL || constants_early)
+  const auto convert_w = [&] {
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c)
+      to_float(w_vectors[c], w_values[c]);
+  };
+  if constexpr (WEIGHTS == Weights::kArriveBeforeWait) {
+    if (!PDL || constants_early) {
+      load_w();
+      convert_w();
+    }
+    wait_for_prerequisites<PDL>();
+  } else {
+    // With constants_early false the first wait does the work, and the second returns at once.
+    if (PDL && !constants_early)
+      wait_for_prerequisites<PDL>();
     load_w();
-  wait_for_prerequisites<PDL>();
+    wait_for_prerequisites<PDL>();
+    launch_dependents<PDL>();
+  }
 
 #pragma unroll
   for (int begin = 0; begin < ROWS; begin += kBatch) {
@@ -93,8 +115,15 @@ __device__ __forceinline__ void sum_thread_tile(const ThreadRows& rows, const bf
     for (int r = 0; r < kBatch && begin + r < ROWS; ++r) {
       load<THREADS>(begin == 0 ? x_first[r] : rows.row(begin + r), vectors[r]);
     }
-    if (PDL && begin == 0 && !constants_early)
-      load_w();
+    if constexpr (WEIGHTS == Weights::kArriveBeforeWait) {
+      if (PDL && begin == 0 && !constants_early) {
+        load_w();
+        convert_w();
+      }
+    } else {
+      if (begin == 0)
+        convert_w();
+    }
 #pragma unroll
     for (int r = 0; r < kBatch && begin + r < ROWS; ++r) {
       float x_values[kThreadElements];
