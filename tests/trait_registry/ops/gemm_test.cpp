@@ -68,23 +68,23 @@ class Fixture {
 };
 
 // The tile of one CTA, as the two templates state it.
-bool is_narrow(const Gemm& gemm) {
+bool is_n128(const Gemm& gemm) {
   return gemm.n == 128;
 }
 
 std::int64_t rows_of_cta(const Gemm& gemm, const Traits& traits) {
-  return traits["M_SPLIT"] * (is_narrow(gemm) ? traits["ROW_WARPS"] : 1);
+  return traits["M_SPLIT"] * (is_n128(gemm) ? traits["ROW_WARPS"] : 1);
 }
 
 std::int64_t columns_of_cta(const Gemm& gemm, const Traits& traits) {
-  if (is_narrow(gemm)) {
+  if (is_n128(gemm)) {
     return traits["ROW_WARPS"] == 1 ? 4 : 8;
   }
   return traits["COLUMN_GROUPS"] == 1 ? 1 : 4;
 }
 
 std::uint32_t threads_of_cta(const Gemm& gemm, const Traits& traits) {
-  return is_narrow(gemm) ? 128 : static_cast<std::uint32_t>(320 * traits["COLUMN_GROUPS"]);
+  return is_n128(gemm) ? 128 : static_cast<std::uint32_t>(320 * traits["COLUMN_GROUPS"]);
 }
 
 TEST_CASE("A GEMM takes row-strided x on 32-byte boundaries, constant w, contiguous out") {
