@@ -76,19 +76,17 @@ int open_by_kernel(const std::string& path, int flags, mode_t mode) {
   return static_cast<int>(handle);
 }
 
-// The folder of a path and the name in it. The folder of "/" is "/", the name ".".
-std::pair<std::string, std::string> split_path(const std::string& path) {
-  const auto slash = path.rfind('/');
-  const std::string name = path.substr(slash + 1);
-  return {slash == 0 ? "/" : path.substr(0, slash), name.empty() ? "." : name};
-}
-
 }  // namespace
 
 std::string errno_text(int code) {
   const char* name = strerrorname_np(code);
   return fmt::format("{} ({})", std::generic_category().message(code),
                      name != nullptr ? name : std::to_string(code));
+}
+
+std::string parent_path(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 Io<void> OpenFile::close() {
@@ -147,12 +145,12 @@ Io<FileSystem::Handle> PosixFileSystem::open(const std::string& path, int flags,
 }
 
 Io<PosixFileSystem::Place> PosixFileSystem::place(const std::string& path) {
-  auto [folder, name] = split_path(path);
-  const auto handle = open(folder, O_PATH | O_DIRECTORY, 0);
+  std::string name = path.substr(path.rfind('/') + 1);
+  const auto handle = open(parent_path(path), O_PATH | O_DIRECTORY, 0);
   if (!handle) {
     return tl::unexpected(handle.error());
   }
-  return Place{OpenFile(*this, *handle), std::move(name)};
+  return Place{OpenFile(*this, *handle), name.empty() ? "." : std::move(name)};
 }
 
 Io<std::string> PosixFileSystem::canonical(const std::string& path) {

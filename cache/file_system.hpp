@@ -24,6 +24,9 @@ using Io = tl::expected<T, int>;
 /// "Permission denied (EACCES)".
 std::string errno_text(int code);
 
+/// The folder that an absolute path's last name is in; "/" for "/" itself.
+std::string parent_path(const std::string& path);
+
 /// Tells a file from its successor under the same name.
 struct FileId {
   std::uint64_t device = 0;

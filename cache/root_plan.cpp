@@ -20,11 +20,6 @@ struct Probe {
   int error = 0;  // Why entries cannot be written; 0 when they can.
 };
 
-std::string parent_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // Whether files can be made in `directory`. Where the sandbox does not know the question (EPERM),
 // the first publish will find out.
 int writing_error(FileSystem& file_system, const std::string& directory) {
@@ -35,7 +30,7 @@ int writing_error(FileSystem& file_system, const std::string& directory) {
 // The first ancestor that exists decides whether a missing directory can be made.
 int creation_error(FileSystem& file_system, std::string path) {
   while (path != "/") {
-    path = parent_of(path);
+    path = parent_path(path);
     const auto status = file_system.status(path);
     if (status) {
       return status->kind == FileStatus::Kind::kDirectory ? writing_error(file_system, path)
@@ -77,7 +72,7 @@ Probe probe(FileSystem& file_system, const std::string& wanted) {
 // there is somebody's trap.
 std::string usable_fallback(FileSystem& file_system, const RootInputs& inputs) {
   const std::string wanted = fallback_root(inputs);
-  const auto folder = file_system.canonical(parent_of(wanted));
+  const auto folder = file_system.canonical(parent_path(wanted));
   if (!folder) {
     return "";
   }

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "cache/atomic_file.hpp"
 #include "cache/directory_layer.hpp"
+#include "cache/publisher.hpp"
 #include "cache/quarantine.hpp"
 #include "cache/root_plan.hpp"
 
@@ -71,7 +71,6 @@ class Store::Impl {
   explicit Impl(StoreOptions options);
 
   std::optional<Hit> find_in(DirectoryLayer& layer, const SourceKey& source, const Query& query);
-  IoStatus write_entry(const Entry& entry);
   Status publish(const Entry& entry);
   void discard(const std::string& path, const std::optional<FileId>& file, std::string_view reason);
 
@@ -100,8 +99,6 @@ class Store::Impl {
                                           const Query& query);
   std::optional<Hit> open_candidate(const EntryAddress& address, const std::string& path,
                                     const SourceKey& source, const Query& query);
-  // Also makes what is missing above it.
-  IoStatus make_directory(const std::string& path, mode_t mode);
   bool is_skipped(const std::string& path);
   void skip(const std::string& path);
   void unskip(const std::string& path);
@@ -113,6 +110,7 @@ class Store::Impl {
   RootPlan plan_;
   std::vector<std::unique_ptr<DirectoryLayer>> layers_;  // In the order in which they are asked.
   DirectoryLayer* writable_ = nullptr;                   // One of layers_, or null.
+  std::optional<Publisher> publisher_;                   // Into writable_.
   std::atomic<bool> writes_off_ = false;
 
   std::mutex skipped_mutex_;
@@ -129,6 +127,7 @@ Store::Impl::Impl(StoreOptions options)
     layers_.push_back(
         std::make_unique<DirectoryLayer>(*file_system_, plan_.writable, plan_.required_owner));
     writable_ = layers_.back().get();
+    publisher_.emplace(*file_system_, *writable_, plan_);
   }
   if (!plan_.read_only.empty()) {
     layers_.push_back(std::make_unique<DirectoryLayer>(*file_system_, plan_.read_only));
@@ -268,65 +267,6 @@ void Store::Impl::discard(const std::string& path, const std::optional<FileId>& 
 // ------------------------------------------------------------------------------------------------
 // Publish
 
-IoStatus Store::Impl::make_directory(const std::string& path, mode_t mode) {
-  const auto status = file_system_->status(path);
-  if (status && status->kind == FileStatus::Kind::kDirectory) {
-    return {};
-  }
-  if (status) {
-    const bool link = status->kind == FileStatus::Kind::kSymlink;
-    return tl::unexpected(io_failure("use", path, link ? ELOOP : ENOTDIR));
-  }
-  if (status.error() != ENOENT) {
-    return tl::unexpected(io_failure("use", path, status.error()));
-  }
-  const std::string parent_path = path.substr(0, path.rfind('/'));
-  if (auto parent = make_directory(parent_path, plan_.directory_mode); !parent) {
-    return parent;
-  }
-  const auto made = file_system_->make_directory(path, mode);
-  if (made) {
-    return {};
-  }
-  return made.error() == EEXIST
-             ? make_directory(path, mode)
-             : IoStatus(tl::unexpected(io_failure("create", path, made.error())));
-}
-
-IoStatus Store::Impl::write_entry(const Entry& entry) {
-  const Layout& layout = writable_->layout();
-  const ToolchainFolder toolchain = entry.toolchain.folder_key();
-  const std::string folder = layout.toolchain(entry.source.target, toolchain);
-  if (auto made = make_directory(layout.root(), plan_.directory_mode); !made) {
-    return made;
-  }
-  if (const auto owned = writable_->check_owner(); !owned) {
-    return tl::unexpected(io_failure("use", layout.root(), owned.error()));
-  }
-  // Nobody else has business with half-written files.
-  if (auto made = make_directory(layout.temporary(), 0700); !made) {
-    return made;
-  }
-  if (auto made = make_directory(folder, plan_.directory_mode); !made) {
-    return made;
-  }
-  const std::string path = layout.entry({entry.source.target, toolchain, entry.source.digest});
-  AtomicFile file(*file_system_, layout.temporary() + "/" + temporary_name(), path);
-  if (auto written = file.write(encode_entry(entry), plan_.file_mode); !written) {
-    return written;
-  }
-  if (auto committed = file.commit(); !committed) {
-    return committed;
-  }
-  // The entry is there for every reader; a crash of the machine could still lose its name.
-  if (const auto synced = sync_directory(*file_system_, folder); !synced) {
-    logger_.warn_once("cache.write", fmt::format("cache: {}", synced.error().what));
-  }
-  writable_->add_toolchain(entry.source.target, toolchain);
-  unskip(path);
-  return {};
-}
-
 Status Store::Impl::publish(const Entry& entry) {
   if (auto checked = check_publishable(entry); !checked) {
     return checked;
@@ -339,8 +279,14 @@ Status Store::Impl::publish(const Entry& entry) {
                                             "failure",
                                             writable_->layout().root()));
   }
-  const auto written = write_entry(entry);
+  const auto written = publisher_->write(entry);
   if (written) {
+    const Layout& layout = writable_->layout();
+    unskip(layout.entry({entry.source.target, entry.toolchain.folder_key(), entry.source.digest}));
+    // Should the machine crash before the folder is on the disk, the entry is a miss again.
+    if (const auto synced = publisher_->sync_folder_of(entry); !synced) {
+      logger_.warn_once("cache.write", fmt::format("cache: {}.", synced.error().what));
+    }
     return {};
   }
   const IoFailure& failure = written.error();

@@ -139,6 +139,12 @@ TEST_CASE("An open file closes once and reports it") {
   CHECK(disk.calls(Call::kClose) == 1);
 }
 
+TEST_CASE("The parent of a path in the top folder is the top folder") {
+  CHECK(parent_path("/a/b") == "/a");
+  CHECK(parent_path("/a") == "/");
+  CHECK(parent_path("/") == "/");
+}
+
 TEST_CASE("An error number reads as words and as its name") {
   CHECK(errno_text(ENOSPC) == "No space left on device (ENOSPC)");
 }

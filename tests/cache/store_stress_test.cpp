@@ -1,10 +1,13 @@
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <thread>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "cache/quarantine.hpp"
 #include "cache/store.hpp"
-#include "tests/cache/child.hpp"
 #include "tests/cache/faulty_file_system.hpp"
 #include "tests/cache/samples.hpp"
 #include "tests/support/catch.hpp"
@@ -67,7 +70,6 @@ TEST_CASE("Eight processes on one empty root all find every kernel") {
   for (int round = 0; round < kRounds; ++round) {
     const kiln::test::TempDir dir;
     const std::string root = dir.str("root");
-    // The child forks the workers, so that their results come back through one answer.
     std::vector<pid_t> workers;
     int gate[2];
     REQUIRE(pipe(gate) == 0);
