@@ -1,214 +1,208 @@
 // Device time of the two small GEMMs against the peer mapping (bench/baselines/peer_gemm.cuh), PDL
-// on and off, in one run. Before anything is timed, both must give the same bits.
-//
-// Usage: gemm_device_time ROOT [TARGET] with ROOT the repository and TARGET by default sm_90a.
+// on and off, in one run. The baselines are ops of the same engine, so both are compiled, loaded
+// and launched in the same way. Before anything is timed, both must give the same bits.
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <exception>
-#include <map>
+#include <functional>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <kiln/kiln.hpp>
+
+#include "baseline_source.hpp"
 #include "bench/device_time/graph_timer.hpp"
-#include "bench/device_time/nvrtc_program.hpp"
+#include "tests/gpu/support/cuda.hpp"
 
 namespace kiln::bench {
 namespace {
 
-struct Op {
-  std::string name;
-  int n;
-  int k;
+struct Gemm {
+  const char* op;
+  const char* peer;
+  std::int64_t n;
+  std::int64_t k;
 };
 
-struct Launch {
-  std::string kernel;
-  std::array<unsigned, 2> grid;
-  unsigned block;
-  bool pdl;
+constexpr std::array<Gemm, 2> kGemms = {
+    Gemm{"n128k512_gemm_bf16", "peer_n128k512", 128, 512},
+    Gemm{"n32k5120_gemm_bf16", "peer_n32k5120", 32, 5120},
 };
+constexpr std::array<std::int64_t, 5> kRows = {1, 4, 8, 16, 32};
+constexpr std::size_t kRounds = 5;
+// One graph node of an empty kernel, from docs/peer_h200.md: a run further away than kTolerance is
+// not comparable with that table.
+constexpr double kEmptyNodeUs = 0.54;
+constexpr double kEmptyPdlNodeUs = 0.43;
+constexpr double kTolerance = 0.05;
 
-constexpr std::array<int, 5> kRows = {1, 4, 8, 16, 32};
-constexpr int kRounds = 5;
-
-int ceil_div(int a, int b) {
-  return (a + b - 1) / b;
+KernelSpec baseline_kernel(std::string instantiation) {
+  KernelSpec kernel;
+  kernel.name = "baseline";
+  kernel.source = "peer_gemm.cuh";
+  kernel.instantiation = std::move(instantiation);
+  return kernel;
 }
 
-std::string instantiation(const std::string& name, const std::string& traits, bool pdl) {
-  return name + "<" + traits + ", " + (pdl ? "true" : "false") + ">";
+// The peer's rows per block: spread evenly over ceil(m / 8) blocks.
+std::int64_t peer_blocks(const Problem& problem) {
+  return (problem.dim("m") + 7) / 8;
 }
 
-Launch peer_launch(const Op& op, int m, bool pdl) {
-  const int blocks = ceil_div(m, 8);
-  return {instantiation("kiln_bench::peer_" + op.name, std::to_string(ceil_div(m, blocks)), pdl),
-          {32, static_cast<unsigned>(blocks)},
-          op.n == 128 ? 128U : 320U,
-          pdl};
+Op peer_op(const Op& original, const Gemm& gemm) {
+  Op op = original;
+  op.name = gemm.peer;
+  op.family = "baseline";
+  op.traits = {TraitSpec::integers("ROWS", "rows of one block", 1, 8),
+               TraitSpec::boolean(std::string(kPdlTrait), "programmatic dependent launch")};
+  op.choose = [](const Problem& problem, Traits& traits) {
+    const std::int64_t blocks = peer_blocks(problem);
+    traits.set("ROWS", (problem.dim("m") + blocks - 1) / blocks);
+  };
+  op.exists = nullptr;
+  KernelSpec kernel = baseline_kernel("kiln_bench::" + op.name + "<{ROWS}, {PDL}>");
+  kernel.params = {Param::data("x"), Param::stride("x", 0), Param::data("w"), Param::data("out"),
+                   Param::dim("m", ScalarType::kI32)};
+  const std::uint32_t threads = gemm.n == 128 ? 128 : 320;
+  kernel.geometry = [threads](const Problem& problem, const Traits&) {
+    return Geometry{.grid = {32, static_cast<std::uint32_t>(peer_blocks(problem)), 1},
+                    .block = {threads, 1, 1},
+                    .cluster = {}};
+  };
+  op.kernels = {kernel};
+  op.sources = {{"peer_gemm.cuh", kPeerGemmSource}};
+  return op;
 }
 
-// Mirrors the op descriptions in trait_registry.
-Launch kiln_launch(const Op& op, int m, bool pdl) {
-  const std::string name = "kiln::" + op.name + "_gemm_bf16";
-  if (op.n == 128) {
-    const int row_warps = m <= 4 ? 1 : 2;
-    const int m_split = m <= 16 ? 1 : m <= 128 ? 2 : m <= 512 ? 4 : 8;
-    return {instantiation(name, std::to_string(m_split) + ", " + std::to_string(row_warps), pdl),
-            {static_cast<unsigned>(ceil_div(m, row_warps * m_split)), row_warps == 1 ? 32U : 16U},
-            128U,
-            pdl};
+// An op of one small block, with one tensor that only says which device it runs on.
+Op one_block_op(const std::string& name) {
+  ArgSpec where;
+  where.name = "where";
+  where.dtypes = {DType::kBF16};
+  where.shape = {"count"};
+  Op op;
+  op.name = name;
+  op.family = "baseline";
+  op.summary = "A kernel of one small block.";
+  op.args = {where};
+  op.choose = [](const Problem&, Traits&) {};
+  op.sources = {{"peer_gemm.cuh", kPeerGemmSource}};
+  return op;
+}
+
+Geometry one_block(const Problem&, const Traits&) {
+  return {.grid = {1, 1, 1}, .block = {32, 1, 1}, .cluster = {}};
+}
+
+Op empty_op() {
+  Op op = one_block_op("empty");
+  op.traits = {TraitSpec::boolean(std::string(kPdlTrait), "programmatic dependent launch")};
+  KernelSpec kernel = baseline_kernel("kiln_bench::empty<{PDL}>");
+  kernel.params = {Param::data("where")};
+  kernel.geometry = one_block;
+  op.kernels = {kernel};
+  return op;
+}
+
+Op delay_op() {
+  Op op = one_block_op("delay");
+  ArgSpec nanoseconds;
+  nanoseconds.name = "nanoseconds";
+  op.args.push_back(nanoseconds);
+  KernelSpec kernel = baseline_kernel("kiln_bench::delay");
+  kernel.params = {Param::data("where"), Param::scalar("nanoseconds")};
+  kernel.geometry = one_block;
+  op.kernels = {kernel};
+  return op;
+}
+
+Engine make_engine(bool pdl) {
+  EngineOptions options;
+  options.pdl = pdl;
+  Engine engine(std::move(options));
+  for (const Gemm& gemm : kGemms) {
+    engine.register_op(peer_op(engine.op(gemm.op).op(), gemm));
   }
-  const int groups = m <= 2 ? 1 : 2;
-  const int m_split = m <= 16 ? 1 : m <= 32 ? 2 : m <= 64 ? 4 : 8;
-  return {instantiation(name, std::to_string(m_split) + ", " + std::to_string(groups), pdl),
-          {static_cast<unsigned>(ceil_div(m, m_split)), groups == 1 ? 32U : 8U},
-          static_cast<unsigned>(320 * groups),
-          pdl};
+  engine.register_op(empty_op());
+  engine.register_op(delay_op());
+  return engine;
 }
 
+// bf16 patterns of normal values; truncated, which is as random as rounded.
 std::vector<std::uint16_t> random_bf16(std::size_t count, std::uint32_t seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
   std::vector<std::uint16_t> values(count);
   for (std::uint16_t& value : values) {
     const float sample = normal(generator);
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &sample, sizeof(bits));
-    value = static_cast<std::uint16_t>(bits >> 16);
+    value = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(sample) >> 16);
   }
   return values;
 }
 
-DeviceMemory upload(const std::vector<std::uint16_t>& values) {
-  DeviceMemory memory = allocate(values.size() * sizeof(std::uint16_t));
-  check(cuMemcpyHtoD(memory.get(), values.data(), values.size() * sizeof(std::uint16_t)),
-        "cuMemcpyHtoD");
-  return memory;
+gpu::Buffer upload(const std::vector<std::uint16_t>& values) {
+  gpu::Buffer buffer(values.size() * 2);
+  buffer.upload(values.data(), values.size() * 2);
+  return buffer;
 }
 
-// One op's tensors on the device.
-class Problem {
+// One GEMM's tensors on the device.
+class Tensors {
  public:
-  explicit Problem(Op op)
-      : op_(std::move(op)),
-        x_(upload(random_bf16(static_cast<std::size_t>(kRows.back()) * op_.k, 1))),
-        w_(upload(random_bf16(static_cast<std::size_t>(op_.n) * op_.k, 2))),
-        out_(allocate(static_cast<std::size_t>(kRows.back()) * op_.n * sizeof(std::uint16_t))) {}
+  explicit Tensors(const Gemm& gemm)
+      : gemm_(gemm),
+        x_(upload(random_bf16(static_cast<std::size_t>(kRows.back() * gemm.k), 1))),
+        w_(upload(random_bf16(static_cast<std::size_t>(gemm.n * gemm.k), 2))),
+        out_(static_cast<std::size_t>(kRows.back() * gemm.n) * 2) {}
 
-  [[nodiscard]] const Op& op() const { return op_; }
-
-  void launch(CUfunction function, const Launch& launch, int m, CUstream stream) const {
-    CUdeviceptr x = x_.get();
-    CUdeviceptr w = w_.get();
-    CUdeviceptr out = out_.get();
-    long long x_row_stride = op_.k;
-    bool constants_early = true;  // read by our kernels only; the peer's take the first five
-    void* arguments[] = {&x, &x_row_stride, &w, &out, &m, &constants_early};
-    CUlaunchAttribute pdl{};
-    pdl.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    pdl.value.programmaticStreamSerializationAllowed = 1;
-    CUlaunchConfig config{};
-    config.gridDimX = launch.grid[0];
-    config.gridDimY = launch.grid[1];
-    config.gridDimZ = 1;
-    config.blockDimX = launch.block;
-    config.blockDimY = 1;
-    config.blockDimZ = 1;
-    config.hStream = stream;
-    config.attrs = &pdl;
-    config.numAttrs = launch.pdl ? 1 : 0;
-    check(cuLaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
+  void launch(Engine& engine, const char* op, std::int64_t m, CUstream stream) const {
+    const Tensor x(x_.data(), DType::kBF16, {m, gemm_.k});
+    const Tensor w(w_.data(), DType::kBF16, {gemm_.n, gemm_.k});
+    const Tensor out(out_.data(), DType::kBF16, {m, gemm_.n});
+    engine.launch(op, {x, w, out}, stream);
   }
 
   // The output of one call on a poisoned buffer.
-  [[nodiscard]] std::vector<std::uint16_t> result(CUfunction function, const Launch& launch, int m,
-                                                  CUstream stream) const {
-    std::vector<std::uint16_t> values(static_cast<std::size_t>(m) * op_.n);
-    check(cuMemsetD16(out_.get(), 0xdead, values.size()), "cuMemsetD16");
-    check(cuCtxSynchronize(), "cuCtxSynchronize");
-    this->launch(function, launch, m, stream);
-    check(cuStreamSynchronize(stream), "cuStreamSynchronize");
-    check(cuMemcpyDtoH(values.data(), out_.get(), values.size() * sizeof(std::uint16_t)),
-          "cuMemcpyDtoH");
+  std::vector<std::uint16_t> result(Engine& engine, const char* op, std::int64_t m,
+                                    CUstream stream) const {
+    out_.fill(0xA5);
+    launch(engine, op, m, stream);
+    KILN_CU(cuStreamSynchronize, stream);
+    std::vector<std::uint16_t> values(static_cast<std::size_t>(m * gemm_.n));
+    out_.download(values.data(), values.size() * 2);
     return values;
   }
 
  private:
-  Op op_;
-  DeviceMemory x_;
-  DeviceMemory w_;
-  DeviceMemory out_;
+  Gemm gemm_;
+  gpu::Buffer x_;
+  gpu::Buffer w_;
+  gpu::Buffer out_;
 };
 
-// Every kernel compiled and loaded by itself, as the library does it: how many kernels share a
-// module changes a launch's time by up to 0.2 us.
-class Kernels {
- public:
-  Kernels(HeaderSet headers, std::string target)
-      : headers_(std::move(headers)), target_(std::move(target)) {}
+using Calls = std::vector<std::function<void()>>;
 
-  CUfunction get(const std::string& name) {
-    auto found = programs_.find(name);
-    if (found == programs_.end()) {
-      found = programs_.emplace(name, Program(source(name), {name}, headers_, target_)).first;
-      found->second.load();
-    }
-    return found->second.kernel(name);
-  }
-
- private:
-  static std::string source(const std::string& name) {
-    if (name.rfind("kiln_bench::", 0) == 0) {
-      return "#include \"peer_gemm.cuh\"\n";
-    }
-    const std::string op = name.substr(name.find("::") + 2);
-    return "#include \"gemm/" + op.substr(0, op.find('<')) + ".cuh\"\n";
-  }
-
-  HeaderSet headers_;
-  std::string target_;
-  std::map<std::string, Program> programs_;
-};
-
-std::vector<Launch> launches(const Op& op, int m) {
-  return {peer_launch(op, m, true), kiln_launch(op, m, true), peer_launch(op, m, false),
-          kiln_launch(op, m, false)};
-}
-
-void require_equal_bits(const Problem& problem, Kernels& kernels, CUstream stream) {
-  for (const int m : kRows) {
-    const std::vector<Launch> all = launches(problem.op(), m);
-    const auto expected = problem.result(kernels.get(all[0].kernel), all[0], m, stream);
-    for (const Launch& launch : all) {
-      if (problem.result(kernels.get(launch.kernel), launch, m, stream) != expected) {
-        throw std::runtime_error(launch.kernel + " differs from " + all[0].kernel +
-                                 " at m = " + std::to_string(m));
-      }
-    }
-  }
-}
-
-// The median over kRounds rounds of each launch's time; rounds take turns, so that a drift of the
+// The median over kRounds rounds of each call's time; rounds take turns, so that a drift of the
 // clocks meets all alike.
-std::vector<double> times(const Problem& problem, Kernels& kernels, const GraphTimer& timer,
-                          int m) {
-  const std::vector<Launch> all = launches(problem.op(), m);
-  std::vector<GraphExec> graphs;
-  for (const Launch& launch : all) {
-    const CUfunction function = kernels.get(launch.kernel);
-    graphs.push_back(timer.capture([&] { problem.launch(function, launch, m, timer.stream()); }));
+std::vector<double> times(const GraphTimer& timer, const Calls& calls) {
+  std::vector<std::unique_ptr<gpu::Graph>> graphs;
+  for (const auto& call : calls) {
+    call();  // Loads what the capture launches.
+    graphs.push_back(timer.capture(call));
   }
-  std::vector<std::vector<double>> samples(all.size());
-  for (int round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      samples[i].push_back(timer.microseconds_per_call(graphs[i]));
+  std::vector<std::vector<double>> samples(calls.size());
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+      samples[i].push_back(timer.microseconds_per_call(*graphs[i]));
     }
   }
   std::vector<double> medians;
@@ -219,45 +213,73 @@ std::vector<double> times(const Problem& problem, Kernels& kernels, const GraphT
   return medians;
 }
 
-void run(const std::string& root, const std::string& target) {
-  check(cuInit(0), "cuInit");
-  CUdevice device = 0;
-  CUcontext context = nullptr;
-  check(cuDeviceGet(&device, 0), "cuDeviceGet");
-  check(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
-  check(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+void time_gemm(const GraphTimer& timer, std::array<Engine, 2>& engines, const Gemm& gemm) {
+  const Tensors tensors(gemm);
+  for (const std::int64_t m : kRows) {
+    Calls calls;
+    std::vector<std::uint16_t> expected;
+    for (Engine& engine : engines) {
+      for (const char* op : {gemm.peer, gemm.op}) {
+        const auto got = tensors.result(engine, op, m, timer.stream());
+        if (!expected.empty() && got != expected) {
+          throw std::runtime_error(std::string(op) + " differs at m = " + std::to_string(m));
+        }
+        expected = got;
+        calls.push_back(
+            [&engine, &tensors, &timer, op, m] { tensors.launch(engine, op, m, timer.stream()); });
+      }
+    }
+    const std::vector<double> t = times(timer, calls);
+    std::printf("| %s | %lld | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f |\n", gemm.op,
+                static_cast<long long>(m), t[0], t[1], t[1] / t[0], t[2], t[3], t[3] / t[2]);
+  }
+}
 
-  const std::array<Op, 2> ops = {Op{"n128k512", 128, 512}, Op{"n32k5120", 32, 5120}};
-  HeaderSet headers;
-  add_headers(root + "/kernel_templates", headers);
-  add_headers(root + "/bench/baselines", headers);
-  Kernels kernels(std::move(headers), target);
-  const GraphTimer timer(kernels.get("kiln_bench::delay"));
+// Says whether this run compares with docs/peer_h200.md.
+void calibrate(const GraphTimer& timer, std::array<Engine, 2>& engines, const Tensor& where) {
+  Calls calls;
+  for (Engine& engine : engines) {
+    calls.push_back([&] { engine.launch("empty", {where}, timer.stream()); });
+  }
+  const std::vector<double> t = times(timer, calls);
+  const double off_by =
+      std::max(std::abs(t[0] / kEmptyPdlNodeUs - 1), std::abs(t[1] / kEmptyNodeUs - 1));
+  std::printf(
+      "\nempty node: %.3f us with PDL (table: %.2f), %.3f us without (table: %.2f): %.1f%% "
+      "off the table, %s\n",
+      t[0], kEmptyPdlNodeUs, t[1], kEmptyNodeUs, off_by * 100,
+      off_by <= kTolerance ? "comparable" : "VOID");
+}
 
+void run() {
+  const gpu::Context context;
+  std::array<Engine, 2> engines = {make_engine(true), make_engine(false)};
+  const gpu::Buffer memory(256);
+  const Tensor where(memory.data(), DType::kBF16, {128});
+  const GraphTimer timer([&](std::int64_t nanoseconds, CUstream stream) {
+    engines[0].launch("delay", {where, nanoseconds}, stream);
+  });
+  std::printf("%s\n\n", context.device_name().c_str());
   std::printf(
       "| op | m | peer, PDL on us | kiln, PDL on us | ratio | peer, PDL off us | "
       "kiln, PDL off us | ratio |\n|---|---|---|---|---|---|---|---|\n");
-  for (const Op& op : ops) {
-    const Problem problem(op);
-    require_equal_bits(problem, kernels, timer.stream());
-    for (const int m : kRows) {
-      const std::vector<double> t = times(problem, kernels, timer, m);
-      std::printf("| %s_gemm_bf16 | %d | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f |\n",
-                  op.name.c_str(), m, t[0], t[1], t[1] / t[0], t[2], t[3], t[3] / t[2]);
-    }
+  for (const Gemm& gemm : kGemms) {
+    time_gemm(timer, engines, gemm);
   }
+  calibrate(timer, engines, where);
 }
 
 }  // namespace
 }  // namespace kiln::bench
 
-int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: gemm_device_time ROOT [TARGET]\n");
-    return 2;
+int main() {
+  const std::string reason = kiln::gpu::why_no_device();
+  if (!reason.empty()) {
+    std::fprintf(stderr, "gemm_device_time needs a CUDA device and %s\n", reason.c_str());
+    return 1;
   }
   try {
-    kiln::bench::run(argv[1], argc > 2 ? argv[2] : "sm_90a");
+    kiln::bench::run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gemm_device_time: %s\n", error.what());
     return 1;

@@ -8,9 +8,11 @@ namespace {
 
 constexpr int kMaxM = 32;  // Beyond it a library GEMM is the better choice.
 
-// Measured on an H200; it changes the time, never a bit.
+// Measured on an H200 (bench/README.md); it changes the time, never a bit.
 void choose(const Problem& problem, Traits& traits) {
-  traits.set("M_SPLIT", 1).set("ROW_WARPS", problem.dim("m") <= 2 ? 1 : 2);
+  const std::int64_t m = problem.dim("m");
+  traits.set("M_SPLIT", m <= 16 ? 1 : m <= 128 ? 2 : m <= 512 ? 4 : 8);
+  traits.set("ROW_WARPS", m <= 4 ? 1 : 2);
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {

@@ -21,6 +21,12 @@ CUresult try_call(CUresult (*)(Parameters...), const char* name, Arguments... ar
 
 #define KILN_TRY_CU(function, ...) try_call(&function, KILN_GPU_STRING(function), __VA_ARGS__)
 
+// cuMemset and copies between device buffers return before they are done, and streams that do not
+// synchronise with the legacy one would overtake them.
+void finish() {
+  KILN_CU(cuCtxSynchronize);
+}
+
 // Destructors report and never throw.
 void report(const char* call, CUresult result) {
   if (result != CUDA_SUCCESS) {
@@ -114,6 +120,16 @@ Buffer::~Buffer() {
   }
 }
 
+void Buffer::fill(std::uint8_t byte) const {
+  KILN_CU(cuMemsetD8, address_, byte, bytes_);
+  finish();
+}
+
+void Buffer::upload(const void* from, std::size_t bytes, std::size_t offset) const {
+  KILN_CU(cuMemcpyHtoD, address_ + offset, from, bytes);
+  finish();
+}
+
 GuardedBuffer::GuardedBuffer(std::size_t bytes) : buffer_(bytes + 2 * kCanaryBytes), bytes_(bytes) {
   buffer_.fill(kCanary);
 }
@@ -121,6 +137,7 @@ GuardedBuffer::GuardedBuffer(std::size_t bytes) : buffer_(bytes + 2 * kCanaryByt
 void GuardedBuffer::poison(std::uint8_t byte) const {
   if (bytes_ != 0) {
     KILN_CU(cuMemsetD8, buffer_.address() + kCanaryBytes, byte, bytes_);
+    finish();
   }
 }
 

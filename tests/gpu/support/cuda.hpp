@@ -81,10 +81,9 @@ class Buffer {
   void* data() const noexcept { return reinterpret_cast<void*>(address_); }
   CUdeviceptr address() const noexcept { return address_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  void fill(std::uint8_t byte) const { KILN_CU(cuMemsetD8, address_, byte, bytes_); }
-  void upload(const void* from, std::size_t bytes, std::size_t offset = 0) const {
-    KILN_CU(cuMemcpyHtoD, address_ + offset, from, bytes);
-  }
+  /// Done when it returns, so that work on any stream may follow.
+  void fill(std::uint8_t byte) const;
+  void upload(const void* from, std::size_t bytes, std::size_t offset = 0) const;
   void download(void* to, std::size_t bytes, std::size_t offset = 0) const {
     KILN_CU(cuMemcpyDtoH, to, address_ + offset, bytes);
   }
