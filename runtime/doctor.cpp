@@ -77,8 +77,9 @@ DoctorReport::Nvrtc examine_nvrtc(KernelProvider& provider) {
 
 /// How many of the kernels that `op` has for the first of `targets` are in the cache, for that
 /// target or a later one of the list.
-void count_cached(KernelProvider& provider, const registry::BoundOp& bound,
-                  const std::vector<Target>& targets, DoctorReport::OpRow& row) {
+void count_cached(KernelProvider& provider, std::optional<int> driver_major,
+                  const registry::BoundOp& bound, const std::vector<Target>& targets,
+                  DoctorReport::OpRow& row) {
   for (const Variant& variant : registry::enumerate(bound, targets.front())) {
     std::vector<Candidate> candidates;
     for (const Target& target : targets) {
@@ -89,13 +90,13 @@ void count_cached(KernelProvider& provider, const registry::BoundOp& bound,
       }
     }
     ++row.variants;
-    row.cached += !candidates.empty() && provider.cached(candidates) ? 1U : 0U;
+    row.cached += !candidates.empty() && provider.cached(candidates, driver_major) ? 1U : 0U;
   }
 }
 
 /// `targets` is what would run, best first; not empty.
-DoctorReport::OpRow examine_op(KernelProvider& provider, const registry::BoundOp& bound,
-                               std::vector<Target> targets) {
+DoctorReport::OpRow examine_op(KernelProvider& provider, std::optional<int> driver_major,
+                               const registry::BoundOp& bound, std::vector<Target> targets) {
   DoctorReport::OpRow row;
   row.op = bound.op.name;
   row.target = to_string(targets.front());
@@ -106,7 +107,7 @@ DoctorReport::OpRow examine_op(KernelProvider& provider, const registry::BoundOp
     return row;
   }
   row.target = to_string(targets.front());
-  count_cached(provider, bound, targets, row);
+  count_cached(provider, driver_major, bound, targets, row);
   const bool loadable = row.variants != 0 && row.cached == row.variants;
   std::string why_not;
   const auto compilable = std::find_if(targets.begin(), targets.end(), [&](const Target& target) {
@@ -132,20 +133,26 @@ DoctorReport::OpRow examine_op(KernelProvider& provider, const registry::BoundOp
   return row;
 }
 
-/// Without a device: the newest target that can be compiled here, else the newest known.
-std::vector<Target> target_without_device(KernelProvider& provider) {
+/// Without a device to ask for: the newest target that can be compiled here; when none can, the one
+/// that the cache holds most of.
+DoctorReport::OpRow examine_without_device(KernelProvider& provider,
+                                           const registry::BoundOp& bound) {
+  std::optional<DoctorReport::OpRow> best;
   const auto known = registry::known_targets();
   for (std::size_t i = known.size(); i-- > 0;) {
-    if (why_not_compilable(provider, known[i].target).empty()) {
-      return {known[i].target};
+    DoctorReport::OpRow row = examine_op(provider, std::nullopt, bound, {known[i].target});
+    if (row.ability == Ability::kCompilable) {
+      return row;
+    }
+    if (!best || row.cached > best->cached) {
+      best = std::move(row);
     }
   }
-  return {known.back().target};
+  return std::move(*best);
 }
 
 /// One list per kind of device: equal devices give equal rows.
-std::vector<std::vector<Target>> target_lists(const DoctorReport& report,
-                                              KernelProvider& provider) {
+std::vector<std::vector<Target>> target_lists(const DoctorReport& report) {
   std::vector<std::vector<Target>> lists;
   for (const DoctorReport::Device& device : report.driver.devices) {
     std::vector<Target> list = registry::targets_for_device(device.capability);
@@ -155,9 +162,6 @@ std::vector<std::vector<Target>> target_lists(const DoctorReport& report,
     if (std::find(lists.begin(), lists.end(), list) == lists.end()) {
       lists.push_back(std::move(list));
     }
-  }
-  if (lists.empty()) {
-    lists.push_back(target_without_device(provider));
   }
   return lists;
 }
@@ -190,9 +194,15 @@ DoctorReport examine(Engine& engine) {
   const cache::RootChoice& root = impl.root_choice();
   report.cache = {root.path, root.why, !impl.store().writable_root().empty(),
                   impl.store().root_description()};
-  for (const std::vector<Target>& targets : target_lists(report, impl.provider())) {
-    for (const registry::BoundOp* bound : impl.registry().all()) {
-      report.ops.push_back(examine_op(impl.provider(), *bound, targets));
+  const auto lists = target_lists(report);
+  const auto driver = impl.driver();
+  const std::optional<int> major = driver ? std::optional((*driver)->major()) : std::nullopt;
+  for (const registry::BoundOp* bound : impl.registry().all()) {
+    for (const std::vector<Target>& targets : lists) {
+      report.ops.push_back(examine_op(impl.provider(), major, *bound, targets));
+    }
+    if (lists.empty()) {
+      report.ops.push_back(examine_without_device(impl.provider(), *bound));
     }
   }
   return report;

@@ -43,8 +43,8 @@ struct DoctorReport {
     std::string description;  ///< All of it in one line.
   };
   enum class Ability { kLoadable, kCompilable, kNeither };
-  /// One op on one target of this machine: of each device; without a device, of the newest target
-  /// that can be compiled here or is known.
+  /// One op on one target of this machine: of each kind of device; without a device, of the newest
+  /// target that can be compiled here, or when none can, of the one that the cache holds most of.
   struct OpRow {
     std::string op;
     std::string target;

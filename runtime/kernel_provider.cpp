@@ -90,10 +90,11 @@ std::shared_ptr<const cache::Entry> KernelProvider::kept(const cache::SourceKey&
   return found != kept_.end() ? found->second : nullptr;
 }
 
-bool KernelProvider::cached(std::span<const Candidate> candidates) {
+bool KernelProvider::cached(std::span<const Candidate> candidates,
+                            std::optional<int> driver_major) {
   const std::vector<cache::SourceKey> sources = sources_of(candidates);
   const cache::ToolchainKey* key = toolchain() ? &toolchain_key_ : nullptr;
-  return store_.lookup(query_for(sources, key, std::nullopt)).has_value();
+  return store_.lookup(query_for(sources, key, driver_major)).has_value();
 }
 
 Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, const Accept& accept,

@@ -56,8 +56,9 @@ class KernelProvider {
   Result<Obtained> obtain(std::span<const Candidate> candidates, const Accept& accept = {},
                           std::optional<int> driver_major = std::nullopt);
 
-  /// Whether one of the candidates is in the cache. Compiles nothing.
-  bool cached(std::span<const Candidate> candidates);
+  /// Whether obtain() would find one of the candidates in the cache. Compiles nothing.
+  bool cached(std::span<const Candidate> candidates,
+              std::optional<int> driver_major = std::nullopt);
 
   /// The toolchain found on this machine; the same answer at every call.
   const Result<Toolchain>& toolchain();

@@ -73,6 +73,23 @@ TEST_CASE("The doctor on a machine with nothing finds nothing and says so") {
   CHECK_FALSE(report.ok());
 }
 
+TEST_CASE("Without a device and NVRTC the doctor still sees what a prebuild left") {
+  ScaleMachine machine;
+  EngineOptions options = machine.options();
+  options.driver = machine.dir().str("absent.so");
+  Engine engine = machine.engine(options);
+  const DoctorReport::OpRow row = row_of(runtime::examine(engine), "scale");
+  CHECK(row.target == "sm_90");
+  CHECK(row.ability == DoctorReport::Ability::kLoadable);
+}
+
+TEST_CASE("The doctor does not count entries of a later CUDA major than the driver's") {
+  ScaleMachine machine;
+  machine.fake().set_version(12080);
+  Engine engine = machine.engine();
+  CHECK(row_of(runtime::examine(engine), "scale").cached == 0);
+}
+
 TEST_CASE("The doctor says when a device is too old for an op") {
   Machine machine;
   machine.fake().set_devices({{.name = "Fake V100", .major = 7, .minor = 0}});

@@ -1,0 +1,80 @@
+#include "runtime/environment.hpp"
+
+#include <cstdlib>
+
+#include "tests/runtime/engine/ops.hpp"
+
+namespace kiln::test {
+namespace {
+
+// Sets a variable for one test and puts the old value back.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) {
+      old_ = old;
+    }
+    value != nullptr ? setenv(name, value, 1) : unsetenv(name);
+  }
+  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+}  // namespace
+
+TEST_CASE("Options win over the environment, which fills in what they leave open") {
+  const Variable cache("KILN_CACHE_DIR", "/from/the/environment");
+  const Variable nvrtc("KILN_NVRTC", "/nvrtc/from/the/environment");
+  EngineOptions options;
+  runtime::Environment environment = runtime::Environment::read(options);
+  CHECK(environment.root.option.empty());
+  CHECK(environment.root.kiln_cache_dir == "/from/the/environment");
+  CHECK(environment.toolchain.kiln_nvrtc == "/nvrtc/from/the/environment");
+  options.cache_root = "/from/the/options";
+  options.nvrtc = "/nvrtc/from/the/options";
+  environment = runtime::Environment::read(options);
+  CHECK(environment.root.option == "/from/the/options");
+  CHECK(environment.toolchain.option == "/nvrtc/from/the/options");
+}
+
+TEST_CASE("KILN_CHECK turns the checking mode on, and the option decides when it is set") {
+  EngineOptions open;
+  EngineOptions off;
+  off.check = false;
+  EngineOptions on;
+  on.check = true;
+  {
+    const Variable check("KILN_CHECK", "1");
+    CHECK(runtime::Environment::read(open).check);
+    CHECK_FALSE(runtime::Environment::read(off).check);
+  }
+  {
+    const Variable check("KILN_CHECK", "0");
+    CHECK_FALSE(runtime::Environment::read(open).check);
+    CHECK(runtime::Environment::read(on).check);
+  }
+  const Variable check("KILN_CHECK", nullptr);
+  CHECK_FALSE(runtime::Environment::read(open).check);
+}
+
+TEST_CASE("An engine reads its environment once, when it is made") {
+  ScaleMachine machine;
+  EngineOptions options = machine.options();
+  options.cache_root.clear();
+  options.check.reset();
+  std::optional<Variable> cache(std::in_place, "KILN_CACHE_DIR", machine.cache_root().c_str());
+  Engine engine = machine.engine(options);
+  cache.reset();
+  const Variable other("KILN_CACHE_DIR", "/nowhere");
+  const Variable check("KILN_CHECK", "1");
+  ScaleCall().launch(engine);
+  CHECK(engine.counters().cache_hits == 1);
+  CHECK(machine.fake().count("cuPointerGetAttribute") == 0);
+}
+
+}  // namespace kiln::test
