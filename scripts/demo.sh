@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 cache=${1:-$PWD/build/demo-cache}
 
 scripts/setup.sh
-export CUDA_HOME=$PWD/build/cuda
+. scripts/environment.sh
 cmake --preset release -DKILN_BUILD_TESTS=OFF -DKILN_BUILD_BENCH=OFF
 cmake --build --preset release --target kiln_cli
 kiln=build/release/tools/kiln

@@ -10,7 +10,7 @@ dir=${1:?usage: scripts/gpu_pack.sh DIR [ARCH]}
 arch=${2:-sm_90a}
 
 scripts/setup.sh
-export CUDA_HOME=$PWD/build/cuda
+. scripts/environment.sh
 cmake --preset release -DKILN_BUILD_TESTS=ON -DKILN_BUILD_BENCH=ON
 cmake --build --preset release
 

@@ -9,7 +9,7 @@ preset=${1:-release}
 shift || true
 
 scripts/setup.sh
-export CUDA_HOME=$PWD/build/cuda
+. scripts/environment.sh
 scripts/fetch_test_nvrtc.sh
 cmake --preset "$preset" -DKILN_BUILD_TESTS=ON -DKILN_BUILD_BENCH=ON
 cmake --build --preset "$preset"
