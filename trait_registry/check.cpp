@@ -222,6 +222,9 @@ class CallCheck {
     if (tensor.ndim < 0 || static_cast<std::size_t>(tensor.ndim) != shape.size()) {
       return wrong_shape(i, "");
     }
+    if (tensor.shape == nullptr && tensor.ndim > 0) {
+      return wrong(i, "a shape", "null");
+    }
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       const std::int64_t extent = tensor.shape[axis];
       if (extent < 0 || (shape[axis].symbol < 0 && extent != shape[axis].extent)) {

@@ -1,9 +1,9 @@
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -41,8 +41,9 @@ class SourceReader {
                   fmt::format("headers_from: no file \"{}\" in \"{}\"", entry, directory_));
     }
     name_of(*path);
-    for (std::size_t i = 0; i < paths_.size(); ++i) {  // name_of appends what is discovered.
-      std::string text = rewritten(paths_[i], read(paths_[i]));
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      const fs::path current = paths_[i];  // A copy, since name_of appends what is discovered.
+      std::string text = rewritten(current, read(current));
       files_.push_back({names_[i], std::move(text)});
     }
     return std::move(files_);
@@ -60,15 +61,11 @@ class SourceReader {
 
   static std::string read(const fs::path& path) {
     std::ifstream stream(path, std::ios::binary);
-    std::ostringstream text;
-    text << stream.rdbuf();
-    if (!stream.is_open() || stream.bad() || text.fail()) {
-      // An empty file also sets failbit on the output; it was read all the same.
-      if (!stream.is_open() || stream.bad() || fs::file_size(path) != 0) {
-        throw Error(ErrorCode::kIo, fmt::format("headers_from: cannot read \"{}\"", path.string()));
-      }
+    std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    if (!stream.is_open() || stream.bad()) {
+      throw Error(ErrorCode::kIo, fmt::format("headers_from: cannot read \"{}\"", path.string()));
     }
-    return std::move(text).str();
+    return text;
   }
 
   // The text with each resolved quoted include replaced by the registered name of its file.
@@ -113,7 +110,7 @@ class SourceReader {
                             includer.string(), include.line, include.name, directory_));
   }
 
-  const std::string& name_of(const fs::path& path) {
+  std::string name_of(const fs::path& path) {
     const auto known = index_.find(path);
     if (known != index_.end()) {
       return names_[known->second];

@@ -24,28 +24,30 @@ void* counted(std::size_t size) {
 }
 }  // namespace
 
-void* operator new(std::size_t size) {
+// Not inlined: GCC would see free() meet a pointer from operator new, and warn.
+#define KILN_REPLACED [[gnu::noinline]]
+KILN_REPLACED void* operator new(std::size_t size) {
   return counted(size);
 }
-void* operator new[](std::size_t size) {
+KILN_REPLACED void* operator new[](std::size_t size) {
   return counted(size);
 }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+KILN_REPLACED void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return std::malloc(size);
 }
-void operator delete(void* memory) noexcept {
+KILN_REPLACED void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete[](void* memory) noexcept {
+KILN_REPLACED void operator delete[](void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, const std::nothrow_t&) noexcept {
+KILN_REPLACED void operator delete(void* memory, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+KILN_REPLACED void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
-void operator delete[](void* memory, std::size_t) noexcept {
+KILN_REPLACED void operator delete[](void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 

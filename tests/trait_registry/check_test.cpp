@@ -158,6 +158,16 @@ TEST_CASE("A wrong shape is an error that shows the symbols and what came") {
   CHECK(checker.error(call) == "argument \"x\": expected shape [m, k], found [-1, 16]");
 }
 
+TEST_CASE("A tensor without a shape is an error") {
+  Checker checker;
+  const Call call;
+  DLTensor shapeless = call.x.dlpack();
+  shapeless.shape = nullptr;
+  std::vector<Arg> args = call.args();
+  args[0] = shapeless;
+  CHECK(checker.error(args) == "argument \"x\": expected a shape, found null");
+}
+
 TEST_CASE("A tensor that is not on a CUDA device, or on another one, is an error") {
   Checker checker;
   Call call;

@@ -133,6 +133,41 @@ TEST_CASE("A bound op has its names looked up") {
   CHECK(params[7].type == ScalarType::kBool);
 }
 
+TEST_CASE(
+    "Several kernels, workspace, shared memory, clusters and cooperation are evaluated without a "
+    "GPU") {
+  Registry registry;
+  Op op = sample_op();
+  op.workspace = [](const Problem& problem, const Traits& traits) {
+    return static_cast<std::size_t>(problem.dim("m") * traits["SPLIT"]) * sizeof(float);
+  };
+  op.kernels[0].params.push_back(Param::workspace());
+  KernelSpec second = op.kernels[0];
+  second.name = "finish";
+  second.geometry = [](const Problem& problem, const Traits&) {
+    return Geometry{.grid = {static_cast<std::uint32_t>(problem.dim("m"))},
+                    .block = {32},
+                    .dynamic_shared_bytes = 1024,
+                    .cluster = {2, 1, 1},
+                    .cooperative = true};
+  };
+  op.kernels.push_back(second);
+  const BoundOp& bound = **registry.add(std::move(op));
+  REQUIRE(bound.params.size() == 2);
+  CHECK(bound.params[1].back().source == Param::Source::kWorkspace);
+  Problem problem(bound.names);
+  problem.set_dim(0, 6);
+  Traits traits(bound.op.traits);
+  traits.set("SPLIT", 3);
+  CHECK(bound.op.workspace(problem, traits) == 72);
+  CHECK(bound.op.kernels[0].geometry(problem, traits).grid == Dim3{2, 1, 1});
+  const Geometry geometry = bound.op.kernels[1].geometry(problem, traits);
+  CHECK(geometry.grid == Dim3{6, 1, 1});
+  CHECK(geometry.dynamic_shared_bytes == 1024);
+  CHECK(geometry.cluster == Dim3{2, 1, 1});
+  CHECK(geometry.cooperative);
+}
+
 TEST_CASE("A kernel that takes a constant without the switch is known to have none") {
   Registry registry;
   Op op = sample_op();
