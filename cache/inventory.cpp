@@ -44,7 +44,7 @@ void walk_target(FileSystem& file_system, const Layout& layout, const std::strin
     const std::string path = layout.toolchain(target, *toolchain);
     for (const std::string& name : sorted_names(file_system, path, visitor)) {
       if (const auto source = Layout::parse_entry_name(name)) {
-        visitor.entry({{target, *toolchain, *source}, path + "/" + name});
+        visitor.entry({{target, *toolchain, *source}, fmt::format("{}/{}", path, name)});
       }
     }
     if (visitor.leave) {
@@ -164,7 +164,7 @@ Result<std::uint64_t> clear_entries(FileSystem& file_system, const Layout& layou
   walk(file_system, layout, visitor);
   for (const std::string& folder : {layout.quarantine(), layout.temporary()}) {
     for (const std::string& name : sorted_names(file_system, folder, visitor)) {
-      remove(folder + "/" + name);
+      remove(fmt::format("{}/{}", folder, name));
     }
     visitor.leave(folder);
   }

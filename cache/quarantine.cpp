@@ -18,7 +18,7 @@ void drop_oldest(FileSystem& file_system, const std::string& folder) {
   std::sort(names->begin(), names->end());
   names->resize(names->size() - kMaxQuarantined);
   for (const std::string& name : *names) {
-    static_cast<void>(file_system.remove(folder + "/" + name));
+    static_cast<void>(file_system.remove(fmt::format("{}/{}", folder, name)));
   }
 }
 
