@@ -55,6 +55,7 @@ std::uint64_t address(const DLTensor& tensor) {
 
 struct Memory {
   Strides strides{};  // In elements, absent ones filled in.
+  std::int64_t elements = 1;
   bool contiguous = true;
   bool too_large = false;
 };
@@ -71,6 +72,7 @@ Memory memory_of(const DLTensor& tensor) {
     memory.contiguous = memory.contiguous && stride == packed;
     memory.too_large |= __builtin_mul_overflow(packed, extent, &packed);
   }
+  memory.elements = packed;
   return memory;
 }
 
@@ -294,14 +296,9 @@ class CallCheck {
     if (Status status = check_strides(i, tensor, memory); !status) {
       return status;
     }
-    const std::optional<Footprint> footprint = footprint_of(tensor, memory);
-    if (!footprint) {
-      return wrong(i, "a tensor that fits in memory", layout_text(tensor, memory));
+    if (Status status = set_extent(i, tensor, memory); !status) {
+      return status;
     }
-    if (overlaps_itself(*footprint)) {
-      return wrong(i, "rows that do not overlap", layout_text(tensor, memory));
-    }
-    extents_[i] = {footprint->begin, footprint->span, footprint->dense};
     return check_alignment(i, tensor, memory);
   }
 
@@ -328,6 +325,23 @@ class CallCheck {
                      fmt::format("{}", stride));
       }
     }
+    return {};
+  }
+
+  Status set_extent(std::size_t i, const DLTensor& tensor, const Memory& memory) {
+    // The common case, at a fraction of the general one's time.
+    if (memory.contiguous && !memory.too_large && memory.elements <= kMaxInt32) {
+      extents_[i] = {address(tensor), memory.elements * (tensor.dtype.bits / 8), true};
+      return {};
+    }
+    const std::optional<Footprint> footprint = footprint_of(tensor, memory);
+    if (!footprint) {
+      return wrong(i, "a tensor that fits in memory", layout_text(tensor, memory));
+    }
+    if (overlaps_itself(*footprint)) {
+      return wrong(i, "rows that do not overlap", layout_text(tensor, memory));
+    }
+    extents_[i] = {footprint->begin, footprint->span, footprint->dense};
     return {};
   }
 
