@@ -47,7 +47,8 @@ run_checker() {
   if ! command -v compute-sanitizer >/dev/null; then
     outcome="not run: no compute-sanitizer here"
   else
-    compute-sanitizer --tool "$tool" --error-exitcode 86 "$program" "[sanitize]" > "$logs/checker" 2>&1
+    # Errors of driver calls are the tests' to judge: some ask on purpose for what is not there.
+    compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 86 "$program" "[sanitize]" > "$logs/checker" 2>&1
     code=$?
     tail -n 5 "$logs/checker"
     if grep -qi 'device not supported' "$logs/checker"; then

@@ -164,6 +164,8 @@ class Tensors {
         w_(upload(random_bf16(static_cast<std::size_t>(gemm.n * gemm.k), 2))),
         out_(static_cast<std::size_t>(kRows.back() * gemm.n) * 2) {}
 
+  const Gemm& gemm() const noexcept { return gemm_; }
+
   void launch(Engine& engine, const char* op, std::int64_t m, CUstream stream) const {
     const Tensor x(x_.data(), DType::kBF16, {m, gemm_.k});
     const Tensor w(w_.data(), DType::kBF16, {gemm_.n, gemm_.k});
@@ -194,15 +196,10 @@ using Calls = std::vector<std::function<void()>>;
 // The median over kRounds rounds of each call's time; rounds take turns, so that a drift of the
 // clocks meets all alike.
 std::vector<double> times(const GraphTimer& timer, const Calls& calls) {
-  std::vector<std::unique_ptr<gpu::Graph>> graphs;
-  for (const auto& call : calls) {
-    call();  // Loads what the capture launches.
-    graphs.push_back(timer.capture(call));
-  }
   std::vector<std::vector<double>> samples(calls.size());
   for (std::size_t round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < graphs.size(); ++i) {
-      samples[i].push_back(timer.microseconds_per_call(*graphs[i]));
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      samples[i].push_back(timer.microseconds_per_call(calls[i]));
     }
   }
   std::vector<double> medians;
@@ -213,24 +210,37 @@ std::vector<double> times(const GraphTimer& timer, const Calls& calls) {
   return medians;
 }
 
-void time_gemm(const GraphTimer& timer, std::array<Engine, 2>& engines, const Gemm& gemm) {
-  const Tensors tensors(gemm);
+constexpr std::array<const char * Gemm::*, 2> kContenders = {&Gemm::peer, &Gemm::op};
+
+// Loads every kernel that is timed later and compares their outputs bit for bit.
+void load_and_compare(std::array<Engine, 2>& engines, const Tensors& tensors, CUstream stream) {
   for (const std::int64_t m : kRows) {
-    Calls calls;
     std::vector<std::uint16_t> expected;
     for (Engine& engine : engines) {
-      for (const char* op : {gemm.peer, gemm.op}) {
-        const auto got = tensors.result(engine, op, m, timer.stream());
+      for (const auto contender : kContenders) {
+        const char* op = tensors.gemm().*contender;
+        const auto got = tensors.result(engine, op, m, stream);
         if (!expected.empty() && got != expected) {
           throw std::runtime_error(std::string(op) + " differs at m = " + std::to_string(m));
         }
         expected = got;
-        calls.push_back(
-            [&engine, &tensors, &timer, op, m] { tensors.launch(engine, op, m, timer.stream()); });
+      }
+    }
+  }
+}
+
+void time_gemm(const GraphTimer& timer, std::array<Engine, 2>& engines, const Tensors& tensors) {
+  for (const std::int64_t m : kRows) {
+    Calls calls;
+    for (Engine& engine : engines) {
+      for (const auto contender : kContenders) {
+        calls.push_back([&, contender] {
+          tensors.launch(engine, tensors.gemm().*contender, m, timer.stream());
+        });
       }
     }
     const std::vector<double> t = times(timer, calls);
-    std::printf("| %s | %lld | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f |\n", gemm.op,
+    std::printf("| %s | %lld | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f |\n", tensors.gemm().op,
                 static_cast<long long>(m), t[0], t[1], t[1] / t[0], t[2], t[3], t[3] / t[2]);
   }
 }
@@ -259,12 +269,21 @@ void run() {
   const GraphTimer timer([&](std::int64_t nanoseconds, CUstream stream) {
     engines[0].launch("delay", {where, nanoseconds}, stream);
   });
+  std::vector<std::unique_ptr<const Tensors>> gemms;
+  for (const Gemm& gemm : kGemms) {
+    gemms.push_back(std::make_unique<const Tensors>(gemm));
+    load_and_compare(engines, *gemms.back(), timer.stream());
+  }
+  for (Engine& engine : engines) {
+    engine.launch("empty", {where}, timer.stream());
+    engine.launch("delay", {where, 0}, timer.stream());
+  }
   std::printf("%s\n\n", context.device_name().c_str());
   std::printf(
       "| op | m | peer, PDL on us | kiln, PDL on us | ratio | peer, PDL off us | "
       "kiln, PDL off us | ratio |\n|---|---|---|---|---|---|---|---|\n");
-  for (const Gemm& gemm : kGemms) {
-    time_gemm(timer, engines, gemm);
+  for (const auto& tensors : gemms) {
+    time_gemm(timer, engines, *tensors);
   }
   calibrate(timer, engines, where);
 }

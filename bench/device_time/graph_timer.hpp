@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <memory>
 #include <utility>
 
 #include "tests/gpu/support/cuda.hpp"
@@ -26,19 +27,15 @@ class GraphTimer {
 
   CUstream stream() const { return stream_.get(); }
 
-  /// kCalls calls in one graph; `call` launches on stream().
-  std::unique_ptr<gpu::Graph> capture(const std::function<void()>& call) const {
-    return std::make_unique<gpu::Graph>(stream_, [&] {
+  /// The median over kReplays replays of the microseconds per call; `call` launches on stream().
+  /// All replays are queued behind a delay, so that the device never waits for the host inside a
+  /// measured one; two more go ahead, unmeasured.
+  double microseconds_per_call(const std::function<void()>& call) const {
+    const gpu::Graph graph(stream_, [&] {
       for (std::size_t i = 0; i < kCalls; ++i) {
         call();
       }
     });
-  }
-
-  /// The median over kReplays replays of the microseconds per call. All replays are queued behind
-  /// a delay, so that the device never waits for the host inside a measured one; two more go
-  /// ahead, unmeasured.
-  double microseconds_per_call(const gpu::Graph& graph) const {
     delay_(kDelayNanoseconds, stream_.get());
     graph.launch(stream_);
     graph.launch(stream_);

@@ -112,7 +112,9 @@ class GuardedBuffer {
   std::size_t bytes_;
 };
 
-/// What a capture of `record` on `stream` replays.
+/// What a capture of `record` on `stream` replays. Uploaded before its first launch: left to the
+/// first launch, the upload was seen to cost every node of every replay up to 0.18 us on an H200
+/// once the legacy default stream had been used.
 class Graph {
  public:
   template <class Record>
@@ -121,6 +123,8 @@ class Graph {
     record();
     KILN_CU(cuStreamEndCapture, stream.get(), &graph_);
     KILN_CU(cuGraphInstantiate, &executable_, graph_, 0);
+    KILN_CU(cuGraphUpload, executable_, stream.get());
+    stream.synchronize();
   }
   ~Graph();
   Graph(const Graph&) = delete;
