@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "reference": {"reference"},
     "runtime": {"base", "cache", "trait_registry", "runtime"},
     "tools": {"base", "cache", "trait_registry", "reference", "runtime", "tools"},
-    "bench": {"base", "cache", "trait_registry", "reference", "runtime", "bench"},
+    "bench": {"base", "cache", "trait_registry", "reference", "runtime", "tests", "bench"},
     "tests": {"base", "cache", "trait_registry", "reference", "runtime", "tools", "tests"},
 }
 

@@ -19,7 +19,7 @@
 
 #include <kiln/kiln.hpp>
 
-#include "baseline_source.hpp"
+#include "bench/device_time/baseline_source.hpp"
 #include "bench/device_time/graph_timer.hpp"
 #include "tests/gpu/support/cuda.hpp"
 
