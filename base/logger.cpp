@@ -1,9 +1,9 @@
 #include "base/logger.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 #include <spdlog/sinks/base_sink.h>
-
-#include <utility>
 
 namespace kiln {
 namespace {

@@ -2,10 +2,11 @@
 
 #include <memory>
 #include <mutex>
-#include <spdlog/logger.h>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+
+#include <spdlog/logger.h>
 
 #include <kiln/log.hpp>
 
@@ -19,7 +20,8 @@ class Logger {
 
   spdlog::logger* operator->() const noexcept { return logger_.get(); }
 
-  /// Warns once for each distinct `key` in this logger's life: a fleet's log must not repeat itself.
+  /// Warns once for each distinct `key` in this logger's life: a fleet's log must not repeat
+  /// itself.
   void warn_once(std::string_view key, std::string_view message) const;
 
  private:

@@ -102,8 +102,8 @@ struct KernelInfo {
   bool stored = false;  ///< Found in or published to a cache directory.
   std::size_t cubin_bytes = 0;
   int registers = 0;
-  int shared_bytes = 0;  ///< Static shared memory.
-  int spill_bytes = 0;   ///< Spill stores plus spill loads.
+  int shared_bytes = 0;   ///< Static shared memory.
+  int spill_bytes = 0;    ///< Spill stores plus spill loads.
   bool pdl_wait = false;  ///< The kernel's PTX holds the PDL dependency wait.
   double seconds = 0;     ///< Wall time of the lookup and, if any, the compile.
 };
@@ -165,21 +165,21 @@ class Engine {
   std::vector<std::string> op_names() const;
   OpHandle op(std::string_view name) const;  ///< Throws kUnknownOp, naming near matches.
 
-  /// Whether the op's contract and policy allow this call, and the device where there is a driver to
-  /// ask. Never throws for a bad call.
+  /// Whether the op's contract and policy allow this call, and the device where there is a driver
+  /// to ask. Never throws for a bad call.
   CanUse can_use(OpHandle op, std::span<const Arg> args) const;
   CanUse can_use(std::string_view op, std::initializer_list<Arg> args) const;
 
-  /// Bytes of workspace that launch needs for these arguments. Asks the driver which device they are
-  /// on when the op uses workspace at all.
+  /// Bytes of workspace that launch needs for these arguments. Asks the driver which device they
+  /// are on when the op uses workspace at all.
   std::size_t workspace_bytes(OpHandle op, std::span<const Arg> args);
 
   /// Checks the call against the op's contract and launches its kernels on `stream`. The first call
   /// of a variant finds it in the cache or compiles it, and loads it; later ones only launch, with
   /// one driver call per kernel and no allocation. At the first call with given shapes a context of
   /// the tensors' device must be current, and always the same one: an engine serves one context per
-  /// device. `stream` must belong to it; the driver refuses any other. A call that has nothing to do
-  /// (m = 0) launches nothing.
+  /// device. `stream` must belong to it; the driver refuses any other. A call that has nothing to
+  /// do (m = 0) launches nothing.
   void launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
               const LaunchOptions& options = {});
   void launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,

@@ -22,7 +22,8 @@ namespace kiln {
 // ---------------------------------------------------------------------------------------------
 // Arguments
 
-/// One axis of a tensor's shape: a fixed extent, or a symbol that every use in the op must agree on.
+/// One axis of a tensor's shape: a fixed extent, or a symbol that every use in the op must agree
+/// on.
 struct Dim {
   Dim(const char* symbol_name) : symbol(symbol_name) {}
   Dim(std::int64_t extent) : value(extent) {}
@@ -34,7 +35,8 @@ struct Dim {
 
 enum class Layout : std::uint8_t {
   kContiguous,  ///< Row-major without gaps.
-  kRowStrided,  ///< Innermost stride 1, the outer strides free (not negative, rows may not overlap).
+  kRowStrided,  ///< Innermost stride 1, the outer strides free (not negative, rows may not
+                ///< overlap).
 };
 
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite /**< in place */ };
@@ -50,7 +52,7 @@ struct ArgSpec {
   std::vector<DType> dtypes{};  ///< Allowed element types.
   std::vector<Dim> shape{};
   Layout layout = Layout::kContiguous;
-  int alignment = 16;          ///< Bytes; holds for the base pointer and for the start of each row.
+  int alignment = 16;  ///< Bytes; holds for the base pointer and for the start of each row.
   Access access = Access::kRead;
   /// Weights and tables: no kernel of the same stream wrote them since the last full dependency, so
   /// they may be read before the PDL wait (see LaunchOptions::constants_ready).
@@ -97,7 +99,8 @@ class Traits {
   Traits() noexcept = default;
   explicit Traits(const std::vector<TraitSpec>& specs) noexcept;  ///< First value of each domain.
 
-  std::int64_t operator[](std::string_view name) const noexcept;  ///< 0 when there is no such trait.
+  std::int64_t operator[](
+      std::string_view name) const noexcept;  ///< 0 when there is no such trait.
   Traits& set(std::string_view name, std::int64_t value) noexcept;
   std::int64_t at(std::size_t index) const noexcept { return values_[index]; }
   /// The op's traits; null for a Traits made from nothing.
@@ -123,7 +126,7 @@ class Problem {
 
   explicit Problem(const Names& names) noexcept : names_(&names) {}
 
-  std::int64_t dim(std::string_view symbol) const noexcept;   ///< 0 when the op has no such symbol.
+  std::int64_t dim(std::string_view symbol) const noexcept;  ///< 0 when the op has no such symbol.
   DType dtype(std::string_view arg) const noexcept;
   bool present(std::string_view arg) const noexcept;
   const Target& target() const noexcept { return target_; }
@@ -202,8 +205,9 @@ struct SourceFile {
 
 /// One kernel of an op.
 struct KernelSpec {
-  std::string name;    ///< Unique within the op.
-  std::string source;  ///< Name of the template file, among the op's own sources or the built-in ones.
+  std::string name;  ///< Unique within the op.
+  std::string
+      source;  ///< Name of the template file, among the op's own sources or the built-in ones.
   /// The template instantiation's name, with a {TRAIT} for each trait's value, for example
   /// "kiln::n128k512_gemm_bf16<{M_SPLIT}, {PDL}>".
   std::string instantiation;

@@ -9,7 +9,8 @@
 namespace kiln {
 
 /// How far a cubin travels. Base: every device of the same major and at least this minor.
-/// Arch-specific ("a"): exactly this device. Family ("f"): this family's devices of at least this minor.
+/// Arch-specific ("a"): exactly this device. Family ("f"): this family's devices of at least this
+/// minor.
 enum class TargetSuffix : char { kBase = 0, kArch = 'a', kFamily = 'f' };
 
 /// `sm_<major><minor><suffix>`: major 9, minor 0, suffix kArch is sm_90a.

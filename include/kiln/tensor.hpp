@@ -6,11 +6,11 @@
 /// Kiln never owns, copies or frees tensor memory. A tensor must stay valid until the launched work
 /// has finished on its stream.
 
-#include <dlpack/dlpack.h>
-
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+
+#include <dlpack/dlpack.h>
 
 namespace kiln {
 
@@ -23,9 +23,9 @@ inline constexpr std::uint8_t kDLPackBool = 6;
 inline constexpr std::uint8_t kDLPackFloat8E4M3FN = 10;
 inline constexpr std::uint8_t kDLPackFloat8E8M0FNU = 14;
 
-const char* dtype_name(DType dtype) noexcept;        ///< "bf16", "f32", ...
-std::int64_t dtype_size(DType dtype) noexcept;       ///< Bytes per element.
-DLDataType dtype_to_dlpack(DType dtype) noexcept;    ///< With lanes = 1.
+const char* dtype_name(DType dtype) noexcept;      ///< "bf16", "f32", ...
+std::int64_t dtype_size(DType dtype) noexcept;     ///< Bytes per element.
+DLDataType dtype_to_dlpack(DType dtype) noexcept;  ///< With lanes = 1.
 /// True and sets `out` when Kiln has the type; lanes must be 1.
 bool dtype_from_dlpack(DLDataType dlpack, DType& out) noexcept;
 
@@ -53,7 +53,8 @@ class Tensor {
 };
 
 /// One argument of a call, in the order of the op's description. Holds a pointer to the tensor, so
-/// the tensor must outlive the call (not the kernel). Absent stands for an optional argument left out.
+/// the tensor must outlive the call (not the kernel). Absent stands for an optional argument left
+/// out.
 class Arg {
  public:
   enum class Kind : std::uint8_t { kAbsent, kTensor, kInteger, kReal };
@@ -66,9 +67,9 @@ class Arg {
   Arg(double value) noexcept : kind_(Kind::kReal) { value_.real = value; }
 
   Kind kind() const noexcept { return kind_; }
-  const DLTensor& tensor() const noexcept { return *value_.tensor; }    ///< Requires kTensor.
-  std::int64_t integer() const noexcept { return value_.integer; }      ///< Requires kInteger.
-  double real() const noexcept { return value_.real; }                  ///< Requires kReal.
+  const DLTensor& tensor() const noexcept { return *value_.tensor; }  ///< Requires kTensor.
+  std::int64_t integer() const noexcept { return value_.integer; }    ///< Requires kInteger.
+  double real() const noexcept { return value_.real; }                ///< Requires kReal.
 
  private:
   Kind kind_ = Kind::kAbsent;
