@@ -9,9 +9,13 @@
 namespace {
 thread_local std::size_t allocations = 0;
 
-void* count_and_allocate(std::size_t bytes) {
+void* count_and_allocate(std::size_t bytes) noexcept {
   ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) {
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* allocate_or_throw(std::size_t bytes) {
+  if (void* memory = count_and_allocate(bytes)) {
     return memory;
   }
   throw std::bad_alloc();
