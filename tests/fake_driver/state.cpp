@@ -1,8 +1,24 @@
 #include "tests/fake_driver/state.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace kiln::fake {
+namespace {
+
+struct ThreadState {
+  CUcontext context = nullptr;
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+};
+
+ThreadState& this_thread() {
+  static std::mutex mutex;
+  static auto* const threads = new std::map<std::thread::id, ThreadState>();
+  const std::lock_guard lock(mutex);
+  return (*threads)[std::this_thread::get_id()];
+}
+
+}  // namespace
 
 State& state() {
   static State* const state = new State();
@@ -10,13 +26,11 @@ State& state() {
 }
 
 CUcontext& current_context() {
-  thread_local CUcontext current = nullptr;
-  return current;
+  return this_thread().context;
 }
 
 CUstreamCaptureMode& thread_capture_mode() {
-  thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  return mode;
+  return this_thread().capture_mode;
 }
 
 CUresult State::enter(const char* function) {

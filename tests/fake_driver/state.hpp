@@ -94,7 +94,8 @@ class State final : public Control {
 /// Never destroyed: threads may still launch while the process exits.
 State& state();
 
-/// Of the calling thread.
+/// Of the calling thread. Not thread_local: a program of many tests opens many copies of this
+/// library, and LeakSanitizer cannot follow that many modules with thread-local storage.
 CUcontext& current_context();
 CUstreamCaptureMode& thread_capture_mode();
 

@@ -23,9 +23,15 @@ void* allocate_or_throw(std::size_t bytes) {
 }  // namespace
 
 void* operator new(std::size_t bytes) {
-  return count_and_allocate(bytes);
+  return allocate_or_throw(bytes);
 }
 void* operator new[](std::size_t bytes) {
+  return allocate_or_throw(bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return count_and_allocate(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
   return count_and_allocate(bytes);
 }
 void operator delete(void* memory) noexcept {
@@ -38,6 +44,12 @@ void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
 
