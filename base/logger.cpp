@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 
 namespace kiln {

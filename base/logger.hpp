@@ -6,9 +6,11 @@
 #include <string_view>
 #include <unordered_set>
 
-#include <spdlog/logger.h>
-
 #include <kiln/log.hpp>
+
+namespace spdlog {
+class logger;  // Its headers take most of a compile, so only logger.cpp includes them.
+}
 
 namespace kiln {
 
@@ -17,8 +19,6 @@ namespace kiln {
 class Logger {
  public:
   explicit Logger(const LogSink& sink);
-
-  spdlog::logger* operator->() const noexcept { return logger_.get(); }
 
   /// Warns once for each distinct `key` in this logger's life: a fleet's log must not repeat
   /// itself.

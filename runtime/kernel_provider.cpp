@@ -93,8 +93,13 @@ std::shared_ptr<const cache::Entry> KernelProvider::kept(const cache::SourceKey&
 bool KernelProvider::cached(std::span<const Candidate> candidates,
                             std::optional<int> driver_major) {
   const std::vector<cache::SourceKey> sources = sources_of(candidates);
-  const cache::ToolchainKey* key = toolchain() ? &toolchain_key_ : nullptr;
-  return store_.lookup(query_for(sources, key, driver_major)).has_value();
+  const auto is_stored = [&](const cache::ToolchainKey* key) {
+    return store_.lookup(query_for(sources, key, driver_major)).has_value();
+  };
+  if (!toolchain()) {
+    return is_stored(nullptr);
+  }
+  return is_stored(&toolchain_key_) || (!compiler() && is_stored(nullptr));
 }
 
 Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, const Accept& accept,
@@ -109,9 +114,24 @@ Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, c
       return Obtained{std::move(entry), i, true, false, {}};
     }
   }
-  const std::vector<cache::SourceKey> sources = sources_of(candidates);
-  const cache::ToolchainKey* key = toolchain() ? &toolchain_key_ : nullptr;
   std::string refusals;
+  std::optional<Result<Obtained>> found;
+  if (toolchain()) {
+    found = find_stored(candidates, &toolchain_key_, accept, driver_major, refusals);
+  }
+  // A toolchain that turns out not to load is like none: entries of any other will do.
+  if (!found && !(toolchain() && compiler())) {
+    found = find_stored(candidates, nullptr, accept, driver_major, refusals);
+  }
+  return found ? std::move(*found) : compile(candidates, accept, refusals);
+}
+
+std::optional<Result<Obtained>> KernelProvider::find_stored(std::span<const Candidate> candidates,
+                                                            const cache::ToolchainKey* key,
+                                                            const Accept& accept,
+                                                            std::optional<int> driver_major,
+                                                            std::string& refusals) {
+  const std::vector<cache::SourceKey> sources = sources_of(candidates);
   // Ends, since a rejected entry is not given again.
   while (std::optional<cache::Hit> hit = store_.lookup(query_for(sources, key, driver_major))) {
     if (accept) {
@@ -130,7 +150,7 @@ Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, c
     return Obtained{
         std::make_shared<const cache::Entry>(std::move(hit->entry)), index, true, true, {}};
   }
-  return compile(candidates, accept, refusals);
+  return std::nullopt;
 }
 
 Result<Obtained> KernelProvider::compile(std::span<const Candidate> candidates,

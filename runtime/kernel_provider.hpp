@@ -69,6 +69,12 @@ class KernelProvider {
 
  private:
   std::shared_ptr<const cache::Entry> kept(const cache::SourceKey& source);
+  /// The first stored entry that `accept` takes, of the toolchain `key` or, when null, of any.
+  /// What the driver refuses is rejected and added to `refusals`. Nothing when the store has none.
+  std::optional<Result<Obtained>> find_stored(std::span<const Candidate> candidates,
+                                              const cache::ToolchainKey* key, const Accept& accept,
+                                              std::optional<int> driver_major,
+                                              std::string& refusals);
   Result<Obtained> compile(std::span<const Candidate> candidates, const Accept& accept,
                            const std::string& refusals);
   void store(Obtained& obtained);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -66,8 +67,12 @@ class Crew {
         std::min(static_cast<std::size_t>(request_.jobs), std::max<std::size_t>(jobs_.size(), 1));
     {
       std::vector<std::jthread> threads;
-      for (std::size_t i = 1; i < hands; ++i) {
-        threads.emplace_back([this] { work(); });
+      try {
+        for (std::size_t i = 1; i < hands; ++i) {
+          threads.emplace_back([this] { work(); });
+        }
+      } catch (const std::system_error&) {
+        // A process limit: those that started, and this thread, do all of it.
       }
       work();
     }

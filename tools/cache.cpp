@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -30,6 +31,12 @@ using Subcommand = int (*)(cache::Store& store, const CacheArgs& args);
 int with_store(const CacheArgs& args, Subcommand subcommand) {
   if (!args.cache.empty() && !std::filesystem::is_directory(args.cache)) {
     throw Error(ErrorCode::kIo, fmt::format("there is no cache directory '{}'.", args.cache));
+  }
+  const char* named = std::getenv("KILN_CACHE_DIR");
+  if (args.cache.empty() && named != nullptr && *named != '\0' &&
+      !std::filesystem::is_directory(named)) {
+    throw Error(ErrorCode::kIo,
+                fmt::format("KILN_CACHE_DIR names '{}', where there is no directory.", named));
   }
   Engine engine(engine_options(args.cache));
   return subcommand(engine.impl().store(), args);
@@ -140,8 +147,9 @@ int extract(cache::Store& store, const CacheArgs& args) {
       continue;
     }
     const Result<cache::Entry> entry = store.read(listed.path);
-    if (!entry) {
-      complain(fmt::format("{} is bad and was left out: {}.", listed.path, entry.error().message));
+    if (!listed.ok || !entry) {
+      complain(fmt::format("{} is bad and was left out: {}.", listed.path,
+                           listed.ok ? entry.error().message : listed.problem));
       code = kFailure;
       continue;
     }
@@ -167,7 +175,7 @@ int extract(cache::Store& store, const CacheArgs& args) {
 CLI::App* add_subcommand(CLI::App& parent, const char* name, const char* summary, Action& action,
                          const std::shared_ptr<CacheArgs>& args, Subcommand subcommand) {
   CLI::App* command = parent.add_subcommand(name, summary);
-  command->add_option("--cache", args->cache, "The cache directory.")->type_name("DIR");
+  add_cache_option(*command, args->cache);
   command->add_flag("--json", args->json, "Print one JSON object.");
   command->callback([&action, args, subcommand] {
     action = [args, subcommand] { return with_store(*args, subcommand); };
@@ -176,6 +184,14 @@ CLI::App* add_subcommand(CLI::App& parent, const char* name, const char* summary
 }
 
 }  // namespace
+
+void add_cache_option(CLI::App& command, std::string& cache) {
+  command.add_option("--cache", cache, "The cache directory.")
+      ->type_name("DIR")
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string("the directory must not be empty") : std::string();
+      });
+}
 
 void add_cache(CLI::App& app, Action& action) {
   const auto args = std::make_shared<CacheArgs>();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -21,5 +22,9 @@ void add_prebuild(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
+
+/// The option --cache DIR. An empty DIR is refused: it is most likely an unset shell variable, and
+/// must not be taken for the user's own cache.
+void add_cache_option(CLI::App& command, std::string& cache);
 
 }  // namespace kiln::tools

@@ -158,7 +158,7 @@ void add_prebuild(CLI::App& app, Action& action) {
   command->add_option("--op", args->ops, "Only ops whose name matches; may be repeated.")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-  command->add_option("--cache", args->cache, "The cache directory.")->type_name("DIR");
+  add_cache_option(*command, args->cache);
   command->add_option("--jobs", args->jobs, "Compiles at the same time (default: all cores).")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");

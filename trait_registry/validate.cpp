@@ -251,8 +251,12 @@ Status check_options(const Op& op) {
             "so that the cache key holds everything");
       }
     }
-    if (option.empty() || option.find('\0') != std::string::npos) {
-      return bad(op, "options", "holds an empty one or one with a NUL byte");
+    // NVRTC trims blanks, so one in front would carry a refused option past the list above.
+    const bool starts_blank = option.empty() || option.front() == ' ' || option.front() == '\t' ||
+                              option.front() == '\n' || option.front() == '\r' ||
+                              option.front() == '\v' || option.front() == '\f';
+    if (starts_blank || option.find('\0') != std::string::npos) {
+      return bad(op, "options", "holds one that is empty, starts with a blank, or has a NUL byte");
     }
   }
   return {};

@@ -12,6 +12,9 @@
 namespace kiln {
 
 std::string to_string(const Variant& variant) {
+  if (variant.op == nullptr || variant.kernel >= variant.op->kernels.size()) {
+    return "no kernel";
+  }
   const Op& op = *variant.op;
   const KernelSpec& kernel = op.kernels[variant.kernel];
   std::string text = op.name;
@@ -127,6 +130,10 @@ std::vector<Variant> enumerate(const BoundOp& bound, const Target& target) {
 }
 
 Result<CompileUnit> compile_unit(const Variant& variant) {
+  if (variant.op == nullptr || variant.kernel >= variant.op->kernels.size()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the variant names no kernel of an op; Engine::variants gives those there are");
+  }
   const Op& op = *variant.op;
   if (Status status = serves(op, variant.target); !status) {
     return tl::unexpected(std::move(status.error()));

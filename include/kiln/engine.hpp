@@ -166,7 +166,7 @@ class Engine {
   OpHandle op(std::string_view name) const;  ///< Throws kUnknownOp, naming near matches.
 
   /// Whether the op's contract and policy allow this call, and the device where there is a driver
-  /// to ask. Never throws for a bad call.
+  /// to ask. A bad call is an answer, not an exception; only a name that is no op throws.
   CanUse can_use(OpHandle op, std::span<const Arg> args) const;
   CanUse can_use(std::string_view op, std::initializer_list<Arg> args) const;
 

@@ -80,6 +80,13 @@ class Cache(PrebuiltTest):
         report = self.cache_json("extract", "--out", self.scratch / "out", code=1)
         self.assertEqual(len(report["extracted"]), self.total - 1)
 
+    def test_extract_leaves_out_an_entry_that_holds_another_kernel_than_its_name_says(self):
+        first, second = self.entries()[:2]
+        first.write_bytes(second.read_bytes())
+        report = self.cache_json("extract", "--out", self.scratch / "out", code=1)
+        self.assertEqual(len(report["extracted"]), self.total - 1)
+        self.assertFalse(any(first.stem in row["path"] for row in report["extracted"]))
+
     def test_clear_removes_every_entry(self):
         self.assertEqual(self.cache_json("clear"), {"removed": self.total})
         self.assertEqual(self.cache_json("ls")["entries"], [])
@@ -91,6 +98,17 @@ class Cache(PrebuiltTest):
                 result = self.kiln("cache", subcommand, "--cache", self.scratch / "nowhere", code=1)
                 self.assert_plain_complaint(result)
                 self.assertIn("nowhere", result.stderr)
+
+    def test_a_directory_of_the_environment_that_is_not_there_is_a_failure(self):
+        nowhere = {"KILN_CACHE_DIR": self.scratch / "nowhere"}
+        result = self.kiln("cache", "verify", env=nowhere, code=1)
+        self.assert_plain_complaint(result)
+        self.assertIn("nowhere", result.stderr)
+
+    def test_an_empty_directory_name_is_a_mistake_and_not_the_default_cache(self):
+        for subcommand in ["ls", "stat", "verify", "clear", "extract"]:
+            with self.subTest(subcommand=subcommand):
+                self.assert_plain_complaint(self.kiln("cache", subcommand, "--cache", "", code=2))
 
     def test_the_directory_may_come_from_the_environment(self):
         usage = self.kiln_json("cache", "stat", env={"KILN_CACHE_DIR": self.cache})

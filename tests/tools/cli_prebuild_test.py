@@ -1,6 +1,7 @@
 """kiln prebuild, with real compiles."""
 
 import os
+import pathlib
 import pty
 import shutil
 import subprocess
@@ -103,6 +104,23 @@ class Prebuild(PrebuiltTest):
     def test_a_complete_cache_serves_a_prebuild_without_nvrtc(self):
         report = self.kiln_json(*self.arguments(), env=MISSING_NVRTC)
         self.assertEqual((report["compiled"], report["cached"]), (0, self.total))
+
+    def test_a_complete_cache_serves_a_prebuild_whose_nvrtc_does_not_load(self):
+        """A set that looks complete and turns out to be no NVRTC only when it is loaded."""
+        toolkit = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64")
+        builtins = next(iter(sorted(toolkit.glob("libnvrtc-builtins.so.[0-9]*.[0-9]"))), None)
+        if builtins is None:
+            self.skipTest(f"needs NVRTC's builtins library, and there is none in {toolkit}")
+        major = builtins.name.split(".")[-2]
+        planted = self.scratch / "toolkit" / f"libnvrtc.so.{major}"
+        planted.parent.mkdir()
+        shutil.copy(os.environ["KILN_FAKE_DRIVER"], planted)
+        shutil.copy(builtins, planted.parent)
+        report = self.kiln_json(*self.arguments(), env={"KILN_NVRTC": planted})
+        self.assertEqual((report["cached"], report["failed"]), (self.total, 0))
+        self.empty_cache()
+        result = self.kiln(*self.arguments(), code=1, env={"KILN_NVRTC": planted})
+        self.assertIn(str(planted), result.stderr)
 
     def test_a_damaged_entry_is_compiled_again_and_the_cache_is_whole_after(self):
         damaged = self.entries()[0]

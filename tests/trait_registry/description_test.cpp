@@ -213,8 +213,10 @@ TEST_CASE("Options that would leave the key or change the target are refused") {
            op.options = {"-DX", option};
          }});
   }
-  cases.push_back(
-      {", options: holds an empty one or one with a NUL byte", [](Op& op) { op.options = {""}; }});
+  for (const std::string option : {"", " -I/usr/include", "\t--pre-include=a.h"}) {
+    cases.push_back({", options: holds one that is empty, starts with a blank, or has a NUL byte",
+                     [option](Op& op) { op.options = {option}; }});
+  }
   check_all(cases);
   Registry registry;
   Op op = test::sample_op();

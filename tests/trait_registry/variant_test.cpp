@@ -148,6 +148,17 @@ TEST_CASE("A compile unit holds the instantiation, the sources it includes and t
   CHECK(unit->headers[1].name == "prelude/types.cuh");
 }
 
+TEST_CASE("A variant that names no kernel is refused, and has a name all the same") {
+  Registry registry;
+  Variant variant;
+  CHECK(compile_unit(variant).error().code == ErrorCode::kInvalidArgument);
+  CHECK(to_string(variant) == "no kernel");
+  variant = enumerate(**registry.add(sample_op()), parse_target("sm_90a")).front();
+  variant.kernel = 7;
+  CHECK(compile_unit(variant).error().code == ErrorCode::kInvalidArgument);
+  CHECK(to_string(variant) == "no kernel");
+}
+
 TEST_CASE("Every enumerated variant of every built-in op for every target is a compile unit") {
   Registry registry;
   for (const BoundOp* bound : registry.all()) {
