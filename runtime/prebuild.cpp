@@ -117,7 +117,7 @@ class Crew {
 std::vector<const registry::BoundOp*> chosen_ops(const registry::Registry& registry,
                                                  const std::vector<std::string>& globs,
                                                  PrebuildReport& report) {
-  const std::vector<const registry::BoundOp*> all = registry.all();
+  std::vector<const registry::BoundOp*> all = registry.all();
   if (globs.empty()) {
     return all;
   }
