@@ -72,6 +72,8 @@ Result<Launcher::Machine*> Launcher::machine() {
       targets.push_back(list.empty() ? Target{device.capability.major, device.capability.minor}
                                      : list.front());
     }
+    // An aggregate that cannot be moved, which make_unique cannot make before clang 16.
+    // NOLINTNEXTLINE(modernize-make-unique)
     machine_storage_.reset(new Machine{*driver, std::move(targets), Planner(*driver, provider_)});
     machine_.store(machine_storage_.get(), std::memory_order_release);
   });
