@@ -39,7 +39,7 @@ const Op& OpHandle::op() const noexcept {
   return static_cast<const registry::BoundOp*>(bound_)->op;
 }
 
-Engine::Engine(EngineOptions options)
+Engine::Engine(const EngineOptions& options)
     : impl_(std::make_unique<Impl>(options, runtime::Environment::read(options))) {}
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;

@@ -62,8 +62,7 @@ Status check_pointers(const Driver& driver, const registry::BoundOp& bound,
     if (bytes == 0) {
       continue;
     }
-    const auto first =
-        static_cast<CUdeviceptr>(std::bit_cast<std::uint64_t>(tensor.data) + tensor.byte_offset);
+    const CUdeviceptr first = std::bit_cast<CUdeviceptr>(tensor.data) + tensor.byte_offset;
     for (const CUdeviceptr address : {first, first + bytes - 1}) {
       const std::string problem = foreign(driver, address, device);
       if (!problem.empty()) {

@@ -128,7 +128,7 @@ Op delay_op() {
 Engine make_engine(bool pdl) {
   EngineOptions options;
   options.pdl = pdl;
-  Engine engine(std::move(options));
+  Engine engine(options);
   for (const Gemm& gemm : kGemms) {
     engine.register_op(peer_op(engine.op(gemm.op).op(), gemm));
   }

@@ -154,7 +154,7 @@ struct PrebuildReport {
 /// becomes of the engine, so a captured graph outlives it.
 class Engine {
  public:
-  explicit Engine(EngineOptions options = {});
+  explicit Engine(const EngineOptions& options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;

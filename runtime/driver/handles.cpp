@@ -4,7 +4,8 @@
 
 namespace kiln::runtime {
 
-Result<PrimaryContext> PrimaryContext::retain(std::shared_ptr<const Driver> driver, int ordinal) {
+Result<PrimaryContext> PrimaryContext::retain(const std::shared_ptr<const Driver>& driver,
+                                              int ordinal) {
   const Result<const DeviceInfo*> device = driver->device(ordinal);
   if (!device) {
     return tl::unexpected(device.error());

@@ -13,7 +13,7 @@ namespace kiln::runtime {
 /// A device's primary context, made current on the calling thread.
 class PrimaryContext {
  public:
-  static Result<PrimaryContext> retain(std::shared_ptr<const Driver> driver, int ordinal);
+  static Result<PrimaryContext> retain(const std::shared_ptr<const Driver>& driver, int ordinal);
   ~PrimaryContext();
   PrimaryContext(PrimaryContext&& other) noexcept;
   PrimaryContext& operator=(PrimaryContext&&) = delete;
