@@ -40,6 +40,7 @@ FileStatus to_status(const struct stat& raw) {
   status.size = static_cast<std::uint64_t>(raw.st_size);
   status.mode = raw.st_mode & 07777;
   status.uid = raw.st_uid;
+  status.gid = raw.st_gid;
   status.id = {raw.st_dev, raw.st_ino};
   return status;
 }

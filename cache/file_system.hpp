@@ -40,6 +40,7 @@ struct FileStatus {
   std::uint64_t size = 0;
   mode_t mode = 0;  ///< Permission bits only.
   uid_t uid = 0;
+  gid_t gid = 0;
   FileId id;
 };
 
