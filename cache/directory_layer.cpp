@@ -7,6 +7,32 @@
 #include "cache/root_plan.hpp"
 
 namespace kiln::cache {
+namespace {
+
+using Kind = LayerFailure::Kind;
+
+bool absent(int error) {
+  return error == ENOENT || error == ENOTDIR;
+}
+
+// Links, folders, pipes, devices and huge files in an entry's place.
+bool not_an_entry(int error) {
+  return error == ELOOP || error == EINVAL || error == EFBIG;
+}
+
+tl::unexpected<LayerFailure> failed(Kind kind, std::string place, std::string reason) {
+  return tl::unexpected(LayerFailure{kind, std::move(place), std::move(reason)});
+}
+
+}  // namespace
+
+Layered<void> DirectoryLayer::check() {
+  if (const auto owned = check_owner(); !owned) {
+    return failed(absent(owned.error()) ? Kind::kAbsent : Kind::kUnreadable, layout_.root(),
+                  errno_text(owned.error()));
+  }
+  return {};
+}
 
 Io<void> DirectoryLayer::check_owner() {
   if (!required_owner_ || owner_checked_.load(std::memory_order_relaxed)) {
@@ -17,15 +43,16 @@ Io<void> DirectoryLayer::check_owner() {
   return checked;
 }
 
-Io<std::vector<ToolchainFolder>> DirectoryLayer::toolchains(const std::string& target) {
+Layered<std::vector<ToolchainFolder>> DirectoryLayer::toolchains(const std::string& target) {
   const std::lock_guard lock(mutex_);
   const auto known = toolchains_.find(target);
   if (known != toolchains_.end()) {
     return known->second;
   }
-  const auto names = file_system_.list(layout_.target(target));
-  if (!names && names.error() != ENOENT && names.error() != ENOTDIR) {
-    return tl::unexpected(names.error());
+  const std::string path = layout_.target(target);
+  const auto names = file_system_.list(path);
+  if (!names && !absent(names.error())) {
+    return failed(Kind::kUnreadable, path, errno_text(names.error()));
   }
   std::vector<ToolchainFolder> folders;
   for (const std::string& name : names.value_or(std::vector<std::string>())) {
@@ -35,6 +62,28 @@ Io<std::vector<ToolchainFolder>> DirectoryLayer::toolchains(const std::string& t
   }
   std::sort(folders.begin(), folders.end(), std::greater<>());
   return toolchains_.emplace(target, std::move(folders)).first->second;
+}
+
+Layered<LayerBytes> DirectoryLayer::read(const EntryAddress& address) {
+  std::string path = layout_.entry(address);
+  auto content = read_file(file_system_, path, kMaxEntryBytes);
+  if (content) {
+    return LayerBytes{std::move(content->bytes), content->id};
+  }
+  const int error = content.error();
+  if (not_an_entry(error)) {
+    return failed(Kind::kRejected, std::move(path), "it is not a plain file: " + errno_text(error));
+  }
+  return failed(absent(error) ? Kind::kAbsent : Kind::kUnreadable, std::move(path),
+                errno_text(error));
+}
+
+std::vector<ListedEntry> DirectoryLayer::list() {
+  return list_entries(file_system_, layout_);
+}
+
+StoreUsage DirectoryLayer::usage() {
+  return measure(file_system_, layout_);
 }
 
 void DirectoryLayer::add_toolchain(const std::string& target, const ToolchainFolder& toolchain) {

@@ -9,12 +9,13 @@
 
 #include "cache/entry.hpp"
 #include "cache/file_system.hpp"
+#include "cache/layer.hpp"
 #include "cache/layout.hpp"
 
 namespace kiln::cache {
 
-/// One directory of entries, as a lookup sees it. Thread-safe.
-class DirectoryLayer {
+/// One directory of entries. Thread-safe.
+class DirectoryLayer final : public Layer {
  public:
   /// With an owner, nothing is read until the root is a private directory of that user.
   DirectoryLayer(FileSystem& file_system, std::string root,
@@ -23,12 +24,18 @@ class DirectoryLayer {
 
   const Layout& layout() const noexcept { return layout_; }
 
+  const std::string& name() const noexcept override { return layout_.root(); }
+  /// check_owner(), for a lookup: a root that does not exist yet is absent.
+  Layered<void> check() override;
+  /// Listed once per target; a disk error is not an answer, so the next call lists again.
+  Layered<std::vector<ToolchainFolder>> toolchains(const std::string& target) override;
+  std::string place(const EntryAddress& address) const override { return layout_.entry(address); }
+  Layered<LayerBytes> read(const EntryAddress& address) override;
+  std::vector<ListedEntry> list() override;
+  StoreUsage usage() override;
+
   /// Whether what lies here may be used; asks the disk until the answer is yes.
   Io<void> check_owner();
-
-  /// The toolchain folders of a target, newest first. Listed once; a disk error is not an answer,
-  /// so the next call lists again.
-  Io<std::vector<ToolchainFolder>> toolchains(const std::string& target);
   /// Tells of a folder that this process filled.
   void add_toolchain(const std::string& target, const ToolchainFolder& toolchain);
 

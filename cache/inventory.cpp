@@ -66,6 +66,14 @@ void walk(FileSystem& file_system, const Layout& layout, const Visitor& visitor)
   }
 }
 
+Result<Entry> read_entry(FileSystem& file_system, const std::string& path) {
+  auto content = read_file(file_system, path, kMaxEntryBytes);
+  if (!content) {
+    return fail(ErrorCode::kIo, "it cannot be read: " + errno_text(content.error()));
+  }
+  return decode_entry(std::move(content->bytes));
+}
+
 std::string address_problem(const Entry& entry, const EntryAddress& address) {
   if (entry.source.target != address.target || entry.source.digest != address.source) {
     return "it holds another kernel than its name says";
@@ -102,14 +110,6 @@ ListedEntry describe(FileSystem& file_system, const Layout& layout, const Found&
 }
 
 }  // namespace
-
-Result<Entry> read_entry(FileSystem& file_system, const std::string& path) {
-  auto content = read_file(file_system, path, kMaxEntryBytes);
-  if (!content) {
-    return fail(ErrorCode::kIo, "it cannot be read: " + errno_text(content.error()));
-  }
-  return decode_entry(std::move(content->bytes));
-}
 
 std::vector<ListedEntry> list_entries(FileSystem& file_system, const Layout& layout) {
   std::vector<ListedEntry> entries;

@@ -35,9 +35,6 @@ struct StoreUsage {
   std::uint64_t quarantined = 0;
 };
 
-/// Reads the file of a hit or a listing and checks everything that it says about itself.
-Result<Entry> read_entry(FileSystem& file_system, const std::string& path);
-
 /// Every entry below `layout`, sorted by path, read and checked.
 std::vector<ListedEntry> list_entries(FileSystem& file_system, const Layout& layout);
 

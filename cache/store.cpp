@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "cache/directory_layer.hpp"
 #include "cache/publisher.hpp"
-#include "cache/quarantine.hpp"
 #include "cache/root_plan.hpp"
 
 namespace kiln::cache {
@@ -19,33 +16,6 @@ namespace {
 // After these, trying again soon would only cost time and repeat the message.
 bool lasts(int code) {
   return code == ENOSPC || code == EDQUOT || code == EROFS || code == EACCES || code == EPERM;
-}
-
-bool absent(int code) {
-  return code == ENOENT || code == ENOTDIR;
-}
-
-// Links, folders, pipes, devices and huge files in an entry's place.
-bool not_an_entry(int code) {
-  return code == ELOOP || code == EINVAL || code == EFBIG;
-}
-
-// Reads an entry and compares it with what was asked for: the material, not just its digest.
-Result<Entry> decode_for(std::string bytes, const SourceKey& source, const ToolchainFolder& folder,
-                         const ToolchainKey* toolchain) {
-  auto entry = decode_entry(std::move(bytes));
-  if (!entry) {
-    return entry;
-  }
-  if (entry->source.target != source.target || entry->source.material != source.material) {
-    return fail(ErrorCode::kIo, "it holds another kernel than its name says");
-  }
-  const bool expected_material = toolchain == nullptr || toolchain->digest != folder.digest ||
-                                 toolchain->material == entry->toolchain.material;
-  if (entry->toolchain.folder_key() != folder || !expected_material) {
-    return fail(ErrorCode::kIo, "it was made by another toolchain than its folder says");
-  }
-  return entry;
 }
 
 // What publish would store must be what a lookup accepts.
@@ -70,15 +40,15 @@ class Store::Impl {
  public:
   explicit Impl(StoreOptions options);
 
-  std::optional<Hit> find_in(DirectoryLayer& layer, const SourceKey& source, const Query& query);
   Status publish(const Entry& entry);
-  void discard(const std::string& path, const std::optional<FileId>& file, std::string_view reason);
+  /// Null when no layer that may be used has this name.
+  Layer* usable_layer(std::string_view name);
 
   template <class Function>
-  void for_each_layer(Function&& function) {
-    for (const auto& layer : layers_) {
-      if (layer->check_owner()) {
-        function(layer->layout());
+  void for_each_usable_layer(Function&& function) {
+    for (const auto& layer : layers_.all()) {
+      if (layer->check()) {
+        function(*layer);
       }
     }
   }
@@ -86,51 +56,39 @@ class Store::Impl {
   FileSystem& file_system() noexcept { return *file_system_; }
   const RootPlan& plan() const noexcept { return plan_; }
   const DirectoryLayer* writable() const noexcept { return writable_; }
-  auto& layers() noexcept { return layers_; }
+  LayerStack& layers() noexcept { return layers_; }
+  const Rejects& rejects() const noexcept { return rejects_; }
 
   std::atomic<std::uint64_t> hits = 0;
   std::atomic<std::uint64_t> misses = 0;
   std::atomic<std::uint64_t> published = 0;
   std::atomic<std::uint64_t> write_failures = 0;
-  std::atomic<std::uint64_t> rejected = 0;
 
  private:
-  std::vector<ToolchainFolder> candidates(DirectoryLayer& layer, const std::string& target,
-                                          const Query& query);
-  std::optional<Hit> open_candidate(const EntryAddress& address, const std::string& path,
-                                    const SourceKey& source, const Query& query);
-  bool is_skipped(const std::string& path);
-  void skip(const std::string& path);
-  void unskip(const std::string& path);
-  void warn_unreadable(const std::string& path, int error);
-
   std::shared_ptr<FileSystem> file_system_;
   Logger logger_;
-  const Match layer_match_;
   RootPlan plan_;
-  std::vector<std::unique_ptr<DirectoryLayer>> layers_;  // In the order in which they are asked.
-  DirectoryLayer* writable_ = nullptr;                   // One of layers_, or null.
-  std::optional<Publisher> publisher_;                   // Into writable_.
+  Rejects rejects_;
+  LayerStack layers_;
+  DirectoryLayer* writable_ = nullptr;  // One of layers_'s layers, or null.
+  std::optional<Publisher> publisher_;  // Into writable_.
   std::atomic<bool> writes_off_ = false;
-
-  std::mutex skipped_mutex_;
-  std::set<std::string> skipped_;  // Guarded by skipped_mutex_: rejected, and still in place.
 };
 
 Store::Impl::Impl(StoreOptions options)
     : file_system_(options.file_system ? std::move(options.file_system)
                                        : std::make_shared<PosixFileSystem>()),
       logger_(std::move(options.logger)),
-      layer_match_(options.layer_match),
-      plan_(plan_root(*file_system_, options.root)) {
+      plan_(plan_root(*file_system_, options.root)),
+      rejects_(*file_system_, logger_),
+      layers_(options.layer_match, logger_, rejects_) {
   if (!plan_.writable.empty()) {
-    layers_.push_back(
+    writable_ = &layers_.add_writable(
         std::make_unique<DirectoryLayer>(*file_system_, plan_.writable, plan_.required_owner));
-    writable_ = layers_.back().get();
     publisher_.emplace(*file_system_, *writable_, plan_);
   }
   if (!plan_.read_only.empty()) {
-    layers_.push_back(std::make_unique<DirectoryLayer>(*file_system_, plan_.read_only));
+    layers_.add(std::make_unique<DirectoryLayer>(*file_system_, plan_.read_only));
   }
   for (const std::string& path : options.read_only_layers) {
     const auto canonical = file_system_->canonical(path);
@@ -139,133 +97,22 @@ Store::Impl::Impl(StoreOptions options)
                                                            errno_text(canonical.error())));
       continue;
     }
-    layers_.push_back(std::make_unique<DirectoryLayer>(*file_system_, *canonical));
+    layers_.add(std::make_unique<DirectoryLayer>(*file_system_, *canonical));
   }
   if (!plan_.warning.empty()) {
     logger_.warn_once("cache.root", plan_.warning);
   }
 }
 
-// ------------------------------------------------------------------------------------------------
-// Lookup
-
-std::vector<ToolchainFolder> Store::Impl::candidates(DirectoryLayer& layer,
-                                                     const std::string& target,
-                                                     const Query& query) {
-  const bool exact = &layer == writable_ || layer_match_ == Match::kExact;
-  if (query.toolchain != nullptr && exact) {
-    return {query.toolchain->folder_key()};
-  }
-  auto listed = layer.toolchains(target);
-  if (!listed) {
-    warn_unreadable(layer.layout().target(target), listed.error());
-    return {};
-  }
-  std::vector<ToolchainFolder> folders = std::move(*listed);
-  const auto is_own = [&](const ToolchainFolder& folder) {
-    return query.toolchain != nullptr && folder == query.toolchain->folder_key();
-  };
-  std::erase_if(folders, [&](const ToolchainFolder& folder) {
-    return query.max_toolchain_major && folder.major > *query.max_toolchain_major &&
-           !is_own(folder);
+Layer* Store::Impl::usable_layer(std::string_view name) {
+  Layer* found = nullptr;
+  for_each_usable_layer([&](Layer& layer) {
+    if (found == nullptr && layer.name() == name) {
+      found = &layer;
+    }
   });
-  std::stable_partition(folders.begin(), folders.end(), is_own);
-  return folders;
+  return found;
 }
-
-std::optional<Hit> Store::Impl::find_in(DirectoryLayer& layer, const SourceKey& source,
-                                        const Query& query) {
-  if (const auto owned = layer.check_owner(); !owned) {
-    if (!absent(owned.error())) {
-      warn_unreadable(layer.layout().root(), owned.error());
-    }
-    return std::nullopt;
-  }
-  for (const ToolchainFolder& folder : candidates(layer, source.target, query)) {
-    const EntryAddress address{source.target, folder, source.digest};
-    const std::string path = layer.layout().entry(address);
-    if (is_skipped(path)) {
-      continue;
-    }
-    if (auto hit = open_candidate(address, path, source, query)) {
-      return hit;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Hit> Store::Impl::open_candidate(const EntryAddress& address, const std::string& path,
-                                               const SourceKey& source, const Query& query) {
-  auto content = read_file(*file_system_, path, kMaxEntryBytes);
-  if (!content) {
-    const int error = content.error();
-    if (not_an_entry(error)) {
-      discard(path, std::nullopt, "it is not a plain file: " + errno_text(error));
-    } else if (!absent(error)) {
-      warn_unreadable(path, error);
-    }
-    return std::nullopt;
-  }
-  auto entry = decode_for(std::move(content->bytes), source, address.toolchain, query.toolchain);
-  if (!entry) {
-    discard(path, content->id, entry.error().message);
-    return std::nullopt;
-  }
-  return Hit{std::move(*entry), path, content->id};
-}
-
-void Store::Impl::warn_unreadable(const std::string& path, int error) {
-  logger_.warn_once("cache.read",
-                    fmt::format("cache: {} cannot be read: {}. Kernels that cannot be "
-                                "read are compiled; this is said once.",
-                                path, errno_text(error)));
-}
-
-// ------------------------------------------------------------------------------------------------
-// Rejected entries
-
-bool Store::Impl::is_skipped(const std::string& path) {
-  const std::lock_guard lock(skipped_mutex_);
-  return !skipped_.empty() && skipped_.contains(path);
-}
-
-void Store::Impl::skip(const std::string& path) {
-  const std::lock_guard lock(skipped_mutex_);
-  skipped_.insert(path);
-}
-
-void Store::Impl::unskip(const std::string& path) {
-  const std::lock_guard lock(skipped_mutex_);
-  skipped_.erase(path);
-}
-
-void Store::Impl::discard(const std::string& path, const std::optional<FileId>& file,
-                          std::string_view reason) {
-  rejected.fetch_add(1, std::memory_order_relaxed);
-  std::string fate = "it is skipped";
-  // What is not a plain file stays where it is: moving it could reach out of the cache.
-  if (file && writable_ != nullptr && writable_->layout().contains(path)) {
-    const auto now = file_system_->status(path);
-    if (now ? now->id != *file : absent(now.error())) {
-      return;  // Another process has replaced or moved it already.
-    }
-    const auto moved = move_to_quarantine(*file_system_, writable_->layout(), path);
-    if (moved) {
-      fate = "it was moved to " + *moved;
-    } else if (absent(moved.error())) {
-      return;
-    } else {
-      skip(path);
-    }
-  } else {
-    skip(path);
-  }
-  logger_.warn_once("cache.reject:" + path,
-                    fmt::format("cache: {} is not used: {}; {}.", path, reason, fate));
-}
-
-// ------------------------------------------------------------------------------------------------
-// Publish
 
 Status Store::Impl::publish(const Entry& entry) {
   if (auto checked = check_publishable(entry); !checked) {
@@ -282,7 +129,8 @@ Status Store::Impl::publish(const Entry& entry) {
   const auto written = publisher_->write(entry);
   if (written) {
     const Layout& layout = writable_->layout();
-    unskip(layout.entry({entry.source.target, entry.toolchain.folder_key(), entry.source.digest}));
+    rejects_.forget(
+        layout.entry({entry.source.target, entry.toolchain.folder_key(), entry.source.digest}));
     // Should the machine crash before the folder is on the disk, the entry is a miss again.
     if (const auto synced = publisher_->sync_folder_of(entry); !synced) {
       logger_.warn_once("cache.write", fmt::format("cache: {}.", synced.error().what));
@@ -303,26 +151,13 @@ Status Store::Impl::publish(const Entry& entry) {
   return fail(ErrorCode::kIo, failure.what);
 }
 
-// ------------------------------------------------------------------------------------------------
-// The door
-
 Store::Store(StoreOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Store::~Store() = default;
 
 std::optional<Hit> Store::lookup(const Query& query) {
-  for (const SourceKey& source : query.sources) {
-    if (!Layout::is_target_name(source.target)) {
-      continue;
-    }
-    for (const auto& layer : impl_->layers()) {
-      if (auto hit = impl_->find_in(*layer, source, query)) {
-        impl_->hits.fetch_add(1, std::memory_order_relaxed);
-        return hit;
-      }
-    }
-  }
-  impl_->misses.fetch_add(1, std::memory_order_relaxed);
-  return std::nullopt;
+  auto hit = impl_->layers().find(query);
+  (hit ? impl_->hits : impl_->misses).fetch_add(1, std::memory_order_relaxed);
+  return hit;
 }
 
 Status Store::publish(const Entry& entry) {
@@ -332,13 +167,13 @@ Status Store::publish(const Entry& entry) {
 }
 
 void Store::reject(const Hit& hit, std::string_view reason) {
-  impl_->discard(hit.path, hit.file, reason);
+  impl_->layers().reject(hit, reason);
 }
 
 std::vector<ListedEntry> Store::list() {
   std::vector<ListedEntry> all;
-  impl_->for_each_layer([&](const Layout& layout) {
-    auto entries = list_entries(impl_->file_system(), layout);
+  impl_->for_each_usable_layer([&](Layer& layer) {
+    auto entries = layer.list();
     std::move(entries.begin(), entries.end(), std::back_inserter(all));
   });
   return all;
@@ -350,8 +185,16 @@ std::vector<ListedEntry> Store::verify() {
   return entries;
 }
 
-Result<Entry> Store::read(const std::string& path) {
-  return read_entry(impl_->file_system(), path);
+Result<Entry> Store::read(const ListedEntry& listed) {
+  const auto toolchain = ToolchainKey::parse_folder(listed.toolchain);
+  const auto source = Digest::parse(listed.source);
+  Layer* layer = impl_->usable_layer(listed.layer);
+  if (!toolchain || !source || layer == nullptr) {
+    return fail(ErrorCode::kIo, "no entry is listed like this");
+  }
+  auto read = layer->read({listed.target, *toolchain, *source});
+  return read ? decode_entry(std::move(read->bytes))
+              : Result<Entry>(fail(ErrorCode::kIo, "it cannot be read: " + read.error().reason));
 }
 
 Result<std::uint64_t> Store::clear() {
@@ -363,8 +206,8 @@ Result<std::uint64_t> Store::clear() {
 
 StoreUsage Store::stat() {
   StoreUsage total;
-  impl_->for_each_layer([&](const Layout& layout) {
-    const StoreUsage usage = measure(impl_->file_system(), layout);
+  impl_->for_each_usable_layer([&](Layer& layer) {
+    const StoreUsage usage = layer.usage();
     total.entries += usage.entries;
     total.bytes += usage.bytes;
     total.quarantined += usage.quarantined;
@@ -377,7 +220,7 @@ StoreCounters Store::counters() const noexcept {
     return counter.load(std::memory_order_relaxed);
   };
   return {get(impl_->hits), get(impl_->misses), get(impl_->published), get(impl_->write_failures),
-          get(impl_->rejected)};
+          impl_->rejects().count()};
 }
 
 std::string Store::root_description() const {

@@ -18,12 +18,10 @@
 #include "cache/file_system.hpp"
 #include "cache/inventory.hpp"
 #include "cache/key.hpp"
+#include "cache/layer_stack.hpp"
 #include "cache/root.hpp"
 
 namespace kiln::cache {
-
-/// Which toolchain's entries a read-only layer may serve when a compiler is at hand.
-enum class Match : std::uint8_t { kExact, kAny };
 
 struct StoreOptions {
   RootInputs root;
@@ -31,22 +29,6 @@ struct StoreOptions {
   Match layer_match = Match::kAny;
   Logger logger{LogSink{}};
   std::shared_ptr<FileSystem> file_system;  ///< Null: the operating system's.
-};
-
-/// What is asked for.
-struct Query {
-  std::span<const SourceKey> sources;  ///< In order of preference, one per target.
-  /// The compiler at hand. Null when there is none: any toolchain's entry will do.
-  const ToolchainKey* toolchain = nullptr;
-  /// Skips entries of later toolchain majors where any toolchain will do.
-  std::optional<int> max_toolchain_major;
-};
-
-/// A found entry. It passed every check of the store.
-struct Hit {
-  Entry entry;
-  std::string path;
-  FileId file;  ///< So that rejecting it spares a newer file of the same name.
 };
 
 /// Counts since the store was made.
@@ -91,8 +73,8 @@ class Store {
   std::vector<ListedEntry> list();
   /// Those that are not ok.
   std::vector<ListedEntry> verify();
-  /// Reads and checks one file that list() named.
-  Result<Entry> read(const std::string& path);
+  /// Reads and checks an entry that list() named.
+  Result<Entry> read(const ListedEntry& listed);
   /// Removes entries, quarantine and leftovers from the writable root, and nothing else; gives the
   /// number of entries removed.
   Result<std::uint64_t> clear();

@@ -146,7 +146,7 @@ int extract(cache::Store& store, const CacheArgs& args) {
     if (!is_wanted(listed, args.keys)) {
       continue;
     }
-    const Result<cache::Entry> entry = store.read(listed.path);
+    const Result<cache::Entry> entry = store.read(listed);
     if (!listed.ok || !entry) {
       complain(fmt::format("{} is bad and was left out: {}.", listed.path,
                            listed.ok ? entry.error().message : listed.problem));
