@@ -1,48 +1,12 @@
 #include "cache/atomic_file.hpp"
 
-#include <array>
-#include <cctype>
 #include <cerrno>
-#include <chrono>
-#include <cstdint>
 
 #include <fmt/format.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 namespace kiln::cache {
-namespace {
-
-std::string host_name() {
-  std::array<char, 65> buffer = {};
-  if (gethostname(buffer.data(), buffer.size() - 1) != 0) {
-    return "host";
-  }
-  std::string name = buffer.data();
-  for (char& c : name) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-';
-    c = plain ? c : '_';
-  }
-  return name;
-}
-
-std::uint64_t random_number() {
-  std::uint64_t value = 0;
-  if (getrandom(&value, sizeof value, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof value)) {
-    // Too early in the boot, or a sandbox: host and pid still tell writers apart.
-    value = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  }
-  return value;
-}
-
-}  // namespace
-
 IoFailure io_failure(std::string_view doing, const std::string& path, int code) {
   return {code, fmt::format("cannot {} {}: {}", doing, path, errno_text(code))};
-}
-
-std::string temporary_name() {
-  return fmt::format("{}.{}.{:016x}.tmp", host_name(), getpid(), random_number());
 }
 
 AtomicFile::~AtomicFile() {

@@ -46,8 +46,4 @@ class AtomicFile {
 /// Makes the names in a folder last, as fsync does for a file's bytes.
 IoStatus sync_directory(FileSystem& file_system, const std::string& path);
 
-/// "<host>.<pid>.<random>.tmp": never the same for two writers, whatever hosts, containers or forks
-/// they are in.
-std::string temporary_name();
-
 }  // namespace kiln::cache

@@ -7,6 +7,8 @@
 ///   <root>/v1/<target>/<major>.<minor>-<toolchain digest>/<source digest>.cubin    one entry
 ///   <root>/v1/tmp/<host>.<pid>.<random>.tmp          being written; published by one rename
 ///   <root>/v1/quarantine/<time>-<entry's names>      failed a check; at most 64, oldest dropped
+///   <root>/v1/locks/<two hex digits>                 flock()ed while compiling a kernel for which
+///                  they are the first byte of (source digest xor toolchain digest); never removed
 ///
 ///   entry    := image metadata footer
 ///   image    := the payload, first, so that tools for it read the file as it is

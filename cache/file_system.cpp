@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,7 +43,19 @@ FileStatus to_status(const struct stat& raw) {
   status.uid = raw.st_uid;
   status.gid = raw.st_gid;
   status.id = {raw.st_dev, raw.st_ino};
+  status.modified =
+      std::chrono::seconds(raw.st_mtim.tv_sec) + std::chrono::nanoseconds(raw.st_mtim.tv_nsec);
   return status;
+}
+
+// Repeats a call that a signal interrupted, and gives what it counted.
+template <class Call>
+Io<std::size_t> counted(const Call& call) {
+  ssize_t count = 0;
+  do {
+    count = call();
+  } while (count < 0 && errno == EINTR);
+  return count < 0 ? Io<std::size_t>(last_error()) : static_cast<std::size_t>(count);
 }
 
 int retrying_openat(int directory, const char* name, int flags, mode_t mode) {
@@ -192,19 +205,11 @@ Io<FileStatus> PosixFileSystem::status(Handle handle) {
 }
 
 Io<std::size_t> PosixFileSystem::read(Handle handle, char* buffer, std::size_t size) {
-  ssize_t count = 0;
-  do {
-    count = ::read(handle, buffer, size);
-  } while (count < 0 && errno == EINTR);
-  return count < 0 ? Io<std::size_t>(last_error()) : static_cast<std::size_t>(count);
+  return counted([&] { return ::read(handle, buffer, size); });
 }
 
 Io<std::size_t> PosixFileSystem::write(Handle handle, std::string_view bytes) {
-  ssize_t count = 0;
-  do {
-    count = ::write(handle, bytes.data(), bytes.size());
-  } while (count < 0 && errno == EINTR);
-  return count < 0 ? Io<std::size_t>(last_error()) : static_cast<std::size_t>(count);
+  return counted([&] { return ::write(handle, bytes.data(), bytes.size()); });
 }
 
 Io<void> PosixFileSystem::sync(Handle handle) {
@@ -215,6 +220,34 @@ Io<void> PosixFileSystem::close(Handle handle) {
   // On Linux the handle is gone even after EINTR, so there is nothing to repeat.
   const auto closed = check(::close(handle));
   return !closed && closed.error() == EINTR ? Io<void>() : closed;
+}
+
+Io<FileSystem::Handle> PosixFileSystem::open_lock(const std::string& path, mode_t mode) {
+  // For writing too: network file systems give an exclusive lock only to a writer.
+  return open(path, O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY, mode);
+}
+
+Io<void> PosixFileSystem::try_lock(Handle handle) {
+  int result = 0;
+  do {
+    result = flock(handle, LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  return check(result);
+}
+
+Io<void> PosixFileSystem::unlock(Handle handle) {
+  return check(flock(handle, LOCK_UN));
+}
+
+Io<std::size_t> PosixFileSystem::read_at(Handle handle, char* buffer, std::size_t size,
+                                         std::uint64_t offset) {
+  return counted([&] { return pread(handle, buffer, size, static_cast<off_t>(offset)); });
+}
+
+Io<std::size_t> PosixFileSystem::write_at(Handle handle, std::string_view bytes,
+                                          std::uint64_t offset) {
+  return counted(
+      [&] { return pwrite(handle, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
 }
 
 Io<FileStatus> PosixFileSystem::status(const std::string& path) {

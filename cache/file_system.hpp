@@ -5,6 +5,7 @@
 /// FileSystem, so that tests can count the calls and make each of them fail.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -42,6 +43,7 @@ struct FileStatus {
   uid_t uid = 0;
   gid_t gid = 0;
   FileId id;
+  std::chrono::nanoseconds modified{0};  ///< Since the epoch, by the file system's own clock.
 };
 
 /// Paths are absolute and, as canonical() returns them, free of symbolic links: one met anywhere on
@@ -67,6 +69,18 @@ class FileSystem {
   virtual Io<void> sync(Handle handle) = 0;
   /// The handle is gone whatever the result; an error may report a delayed write.
   virtual Io<void> close(Handle handle) = 0;
+
+  /// Opens a file that is locked, for reading and writing, and makes it when it is not there. Each
+  /// call gives a handle of its own, so that locks exclude threads as well as processes.
+  virtual Io<Handle> open_lock(const std::string& path, mode_t mode) = 0;
+  /// Takes the exclusive lock; EWOULDBLOCK when another handle has it. Never waits.
+  virtual Io<void> try_lock(Handle handle) = 0;
+  /// Gives the lock back, also where a forked child still holds a copy of the handle.
+  virtual Io<void> unlock(Handle handle) = 0;
+  /// Bytes read; 0 at the end of the file.
+  virtual Io<std::size_t> read_at(Handle handle, char* buffer, std::size_t size,
+                                  std::uint64_t offset) = 0;
+  virtual Io<std::size_t> write_at(Handle handle, std::string_view bytes, std::uint64_t offset) = 0;
 
   virtual Io<FileStatus> status(const std::string& path) = 0;  ///< Of a link itself.
   /// Whether the effective user may create files in this directory.
@@ -96,6 +110,12 @@ class PosixFileSystem final : public FileSystem {
   Io<std::size_t> write(Handle handle, std::string_view bytes) override;
   Io<void> sync(Handle handle) override;
   Io<void> close(Handle handle) override;
+  Io<Handle> open_lock(const std::string& path, mode_t mode) override;
+  Io<void> try_lock(Handle handle) override;
+  Io<void> unlock(Handle handle) override;
+  Io<std::size_t> read_at(Handle handle, char* buffer, std::size_t size,
+                          std::uint64_t offset) override;
+  Io<std::size_t> write_at(Handle handle, std::string_view bytes, std::uint64_t offset) override;
   Io<FileStatus> status(const std::string& path) override;
   Io<void> check_writable(const std::string& directory) override;
   Io<std::vector<std::string>> list(const std::string& directory) override;

@@ -26,6 +26,7 @@ struct Query {
   const ToolchainKey* toolchain = nullptr;
   /// Skips entries of later toolchain majors where any toolchain will do.
   std::optional<int> max_toolchain_major;
+  bool asked_before = false;  ///< A miss was counted already.
 };
 
 /// A found entry. It passed every check of the store.

@@ -14,7 +14,7 @@ bool Layout::is_target_name(std::string_view name) {
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   return !name.empty() && name.find_first_not_of(kAllowed) == std::string_view::npos &&
-         name != kTemporary && name != kQuarantine;
+         name != kTemporary && name != kQuarantine && name != kLocks;
 }
 
 }  // namespace kiln::cache

@@ -34,6 +34,7 @@ class Layout {
   }
   std::string temporary() const { return target(kTemporary); }
   std::string quarantine() const { return target(kQuarantine); }
+  std::string locks() const { return target(kLocks); }
 
   bool contains(std::string_view path) const {
     return path.size() > top_.size() && path.starts_with(top_) && path[top_.size()] == '/';
@@ -50,6 +51,7 @@ class Layout {
  private:
   static constexpr std::string_view kTemporary = "tmp";
   static constexpr std::string_view kQuarantine = "quarantine";
+  static constexpr std::string_view kLocks = "locks";
   static constexpr std::string_view kEntrySuffix = ".cubin";  // What the payload's tools expect.
 
   std::string root_;

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "cache/writer.hpp"
+
 namespace kiln::cache {
 
 // A folder that is a link would lead out of the cache.
@@ -36,14 +38,27 @@ IoStatus Publisher::make_directories(const std::string& path, mode_t mode) {
   return made ? IoStatus() : tl::unexpected(io_failure("create", path, made.error()));
 }
 
-IoStatus Publisher::write(const Entry& entry) {
-  const Layout& layout = layer_.layout();
-  const ToolchainFolder toolchain = entry.toolchain.folder_key();
-  if (auto made = make_directories(layout.root(), directory_mode_); !made) {
+IoStatus Publisher::prepare_root() {
+  const std::string& root = layer_.layout().root();
+  if (auto made = make_directories(root, directory_mode_); !made) {
     return made;
   }
   if (const auto owned = layer_.check_owner(); !owned) {
-    return tl::unexpected(io_failure("use", layout.root(), owned.error()));
+    return tl::unexpected(io_failure("use", root, owned.error()));
+  }
+  return {};
+}
+
+IoStatus Publisher::make_folder(const std::string& path) {
+  auto prepared = prepare_root();
+  return prepared ? make_directories(path, directory_mode_) : prepared;
+}
+
+IoStatus Publisher::write(const Entry& entry) {
+  const Layout& layout = layer_.layout();
+  const ToolchainFolder toolchain = entry.toolchain.folder_key();
+  if (auto prepared = prepare_root(); !prepared) {
+    return prepared;
   }
   // Nobody else has business with half-written files.
   if (auto made = make_directories(layout.temporary(), 0700); !made) {
@@ -54,7 +69,7 @@ IoStatus Publisher::write(const Entry& entry) {
       !made) {
     return made;
   }
-  AtomicFile file(file_system_, layout.temporary() + "/" + temporary_name(),
+  AtomicFile file(file_system_, layout.temporary() + "/" + temporary_name(this_writer()),
                   layout.entry({entry.source.target, toolchain, entry.source.digest}));
   if (auto written = file.write(encode_entry(entry), file_mode_); !written) {
     return written;

@@ -19,10 +19,15 @@ class Publisher {
   /// When it returns well, every reader finds the entry.
   IoStatus write(const Entry& entry);
 
+  /// Makes a folder of the layer, and the root, where they are missing.
+  IoStatus make_folder(const std::string& path);
+  mode_t file_mode() const noexcept { return file_mode_; }
+
   /// Makes the names of the entries beside this one outlast a crash of the machine.
   IoStatus sync_folder_of(const Entry& entry);
 
  private:
+  IoStatus prepare_root();
   IoStatus make_directories(const std::string& path, mode_t mode);
   IoStatus check_directory(const std::string& path);
 

@@ -40,6 +40,7 @@ class Store::Impl {
  public:
   explicit Impl(StoreOptions options);
 
+  CompileLock lock(const SourceKey& source, const ToolchainKey& toolchain);
   Status publish(const Entry& entry);
   /// Null when no layer that may be used has this name.
   Layer* usable_layer(std::string_view name);
@@ -72,6 +73,7 @@ class Store::Impl {
   LayerStack layers_;
   DirectoryLayer* writable_ = nullptr;  // One of layers_'s layers, or null.
   std::optional<Publisher> publisher_;  // Into writable_.
+  std::optional<LockTable> locks_;      // Of writable_.
   std::atomic<bool> writes_off_ = false;
 };
 
@@ -86,6 +88,8 @@ Store::Impl::Impl(StoreOptions options)
     writable_ = &layers_.add_writable(
         std::make_unique<DirectoryLayer>(*file_system_, plan_.writable, plan_.required_owner));
     publisher_.emplace(*file_system_, *writable_, plan_);
+    locks_.emplace(*file_system_, writable_->layout(), *publisher_, logger_, options.lock_times,
+                   options.wait_clock);
   }
   if (!plan_.read_only.empty()) {
     layers_.add(std::make_unique<DirectoryLayer>(*file_system_, plan_.read_only));
@@ -112,6 +116,14 @@ Layer* Store::Impl::usable_layer(std::string_view name) {
     }
   });
   return found;
+}
+
+CompileLock Store::Impl::lock(const SourceKey& source, const ToolchainKey& toolchain) {
+  // Where nothing can be stored, the one who waits would find nothing.
+  if (!locks_ || writes_off_.load(std::memory_order_relaxed)) {
+    return {};
+  }
+  return locks_->acquire(source.digest, toolchain.digest);
 }
 
 Status Store::Impl::publish(const Entry& entry) {
@@ -156,8 +168,16 @@ Store::~Store() = default;
 
 std::optional<Hit> Store::lookup(const Query& query) {
   auto hit = impl_->layers().find(query);
-  (hit ? impl_->hits : impl_->misses).fetch_add(1, std::memory_order_relaxed);
+  if (hit) {
+    impl_->hits.fetch_add(1, std::memory_order_relaxed);
+  } else if (!query.asked_before) {
+    impl_->misses.fetch_add(1, std::memory_order_relaxed);
+  }
   return hit;
+}
+
+CompileLock Store::lock(const SourceKey& source, const ToolchainKey& toolchain) {
+  return impl_->lock(source, toolchain);
 }
 
 Status Store::publish(const Entry& entry) {

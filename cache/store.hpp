@@ -19,6 +19,7 @@
 #include "cache/inventory.hpp"
 #include "cache/key.hpp"
 #include "cache/layer_stack.hpp"
+#include "cache/lock_table.hpp"
 #include "cache/root.hpp"
 
 namespace kiln::cache {
@@ -28,7 +29,9 @@ struct StoreOptions {
   std::vector<std::string> read_only_layers;  ///< Asked in this order, after the root.
   Match layer_match = Match::kAny;
   Logger logger{LogSink{}};
+  LockTimes lock_times;
   std::shared_ptr<FileSystem> file_system;  ///< Null: the operating system's.
+  std::shared_ptr<WaitClock> wait_clock;    ///< Null: the machine's.
 };
 
 /// Counts since the store was made.
@@ -59,6 +62,12 @@ class Store {
   /// one successful open, plus one for each file that fails a check. A target's toolchain folders
   /// are listed once per layer in the store's life.
   std::optional<Hit> lookup(const Query& query);
+
+  /// For a kernel that is missing and about to be compiled: waits while another thread or process
+  /// that uses this root compiles it, so that the next lookup may find it. Look it up again
+  /// whatever the result; if it is still missing, compile it, publish it, and only then let go of
+  /// the lock. Holds nothing when waiting is of no use: see LockTable::acquire.
+  CompileLock lock(const SourceKey& source, const ToolchainKey& toolchain);
 
   /// Stores the entry under its keys. A Failure says why it was not stored; the caller logs
   /// nothing, keeps its bytes and goes on. Losing a race to another writer is success. A full or

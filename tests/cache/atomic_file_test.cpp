@@ -1,10 +1,6 @@
 #include "cache/atomic_file.hpp"
 
 #include <cerrno>
-#include <set>
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/cache/faulty_file_system.hpp"
 #include "tests/cache/samples.hpp"
@@ -89,19 +85,6 @@ TEST_CASE("A rename that reports no temporary file is success when the final fil
     disk.fail(Call::kRename, ENOENT);
     CHECK_FALSE(file.commit());
   }
-}
-
-TEST_CASE("Temporary names tell hosts, processes and writers apart") {
-  std::set<std::string> names;
-  for (int i = 0; i < 1000; ++i) {
-    names.insert(temporary_name());
-  }
-  CHECK(names.size() == 1000);
-  CHECK(names.begin()->find("." + std::to_string(getpid()) + ".") != std::string::npos);
-  char host[65] = {};
-  REQUIRE(gethostname(host, 64) == 0);
-  CHECK(names.begin()->substr(0, 1) == std::string(host).substr(0, 1));
-  CHECK(names.begin()->find('/') == std::string::npos);
 }
 
 TEST_CASE("A file system that cannot sync folders is no failure") {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -46,5 +48,77 @@ inline std::string as_user(uid_t uid, const std::function<std::string()>& body) 
     return body();
   });
 }
+
+/// Runs `body` with each number below `count` in a child of its own, all at once; gives how many
+/// returned a problem or died.
+inline int failures_of_children(int count, const std::function<std::string(int)>& body) {
+  std::vector<pid_t> children;
+  for (int number = 0; number < count; ++number) {
+    const pid_t child = fork();
+    if (child == 0) {
+      _exit(body(number).empty() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  int failures = 0;
+  for (const pid_t child : children) {
+    int status = 1;
+    waitpid(child, &status, 0);
+    failures += status != 0 ? 1 : 0;
+  }
+  return failures;
+}
+
+/// A forked child that makes ready, says so, and then sleeps until it is killed.
+class SleepingChild {
+ public:
+  /// `body` runs in the child, which keeps what it returns. Gives no child that is not ready.
+  template <class Body>
+  explicit SleepingChild(const Body& body) {
+    int ends[2];
+    if (pipe(ends) != 0) {
+      return;
+    }
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ends[0]);
+      [[maybe_unused]] const auto kept = body();
+      const char byte = 1;
+      const bool told = write(ends[1], &byte, 1) == 1;
+      while (told) {
+        pause();
+      }
+      _exit(1);
+    }
+    close(ends[1]);
+    char byte = 0;
+    ready_ = read(ends[0], &byte, 1) == 1;
+    close(ends[0]);
+  }
+  SleepingChild(const SleepingChild&) = delete;
+  SleepingChild& operator=(const SleepingChild&) = delete;
+  ~SleepingChild() { kill(); }
+
+  bool ready() const { return ready_; }
+  pid_t pid() const { return pid_; }
+  /// Returns once the child no longer runs.
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    int status = 0;
+    waitpid(pid_, &status, WUNTRACED);
+  }
+  void kill() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      int status = 0;
+      waitpid(pid_, &status, 0);
+      pid_ = 0;
+    }
+  }
+
+ private:
+  pid_t pid_ = 0;
+  bool ready_ = false;
+};
 
 }  // namespace kiln::cache::test

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
@@ -22,6 +24,11 @@ enum class Call {
   kWrite,
   kSync,
   kClose,
+  kOpenLock,
+  kTryLock,
+  kUnlock,
+  kReadAt,
+  kWriteAt,
   kPathStatus,
   kCheckWritable,
   kList,
@@ -52,6 +59,15 @@ class FaultyFileSystem final : public FileSystem {
   /// Every write from now on takes at most this many bytes.
   void write_at_most(std::size_t bytes) { write_limit_ = bytes; }
   void skip_sync() { skip_sync_ = true; }
+  /// Locking succeeds for everyone, as on a file system that only pretends to lock.
+  void ignore_locks() { ignore_locks_ = true; }
+  /// The file system's clock is ahead of the true one by this much.
+  void shift_clock(std::chrono::seconds shift) { clock_shift_ = shift; }
+  /// From now on so many bytes are written; then every call fails, as for a process that is gone.
+  void die_after(std::size_t bytes) {
+    life_ = bytes;
+    mortal_ = true;
+  }
 
   int faults() const {
     const std::lock_guard lock(mutex_);
@@ -62,7 +78,7 @@ class FaultyFileSystem final : public FileSystem {
   int writing_calls() const {
     return calls(Call::kCreate) + calls(Call::kWrite) + calls(Call::kMakeDirectory) +
            calls(Call::kRename) + calls(Call::kRemove) + calls(Call::kRemoveDirectory) +
-           calls(Call::kSync);
+           calls(Call::kSync) + calls(Call::kOpenLock) + calls(Call::kWriteAt);
   }
   void reset_counts() {
     for (auto& count : calls_) {
@@ -92,8 +108,15 @@ class FaultyFileSystem final : public FileSystem {
     return run<std::size_t>(Call::kRead, [&] { return real_.read(handle, buffer, size); });
   }
   Io<std::size_t> write(Handle handle, std::string_view bytes) override {
-    return run<std::size_t>(Call::kWrite, [&] {
-      return real_.write(handle, bytes.substr(0, std::min(bytes.size(), write_limit_.load())));
+    return run<std::size_t>(Call::kWrite, [&]() -> Io<std::size_t> {
+      bytes = bytes.substr(0, std::min(bytes.size(), write_limit_.load()));
+      if (mortal_ && bytes.size() >= life_) {
+        static_cast<void>(real_.write(handle, bytes.substr(0, life_)));
+        dead_ = true;
+        return tl::unexpected(EIO);
+      }
+      life_ -= mortal_ ? bytes.size() : 0;
+      return real_.write(handle, bytes);
     });
   }
   Io<void> sync(Handle handle) override {
@@ -104,8 +127,32 @@ class FaultyFileSystem final : public FileSystem {
     const auto closed = real_.close(handle);
     return run<void>(Call::kClose, [&] { return closed; });
   }
+  Io<Handle> open_lock(const std::string& path, mode_t mode) override {
+    return run<Handle>(Call::kOpenLock, [&] { return real_.open_lock(path, mode); });
+  }
+  Io<void> try_lock(Handle handle) override {
+    return run<void>(Call::kTryLock,
+                     [&] { return ignore_locks_ ? Io<void>() : real_.try_lock(handle); });
+  }
+  Io<void> unlock(Handle handle) override {
+    return run<void>(Call::kUnlock, [&] { return real_.unlock(handle); });
+  }
+  Io<std::size_t> read_at(Handle handle, char* buffer, std::size_t size,
+                          std::uint64_t offset) override {
+    return run<std::size_t>(Call::kReadAt,
+                            [&] { return real_.read_at(handle, buffer, size, offset); });
+  }
+  Io<std::size_t> write_at(Handle handle, std::string_view bytes, std::uint64_t offset) override {
+    return run<std::size_t>(Call::kWriteAt, [&] { return real_.write_at(handle, bytes, offset); });
+  }
   Io<FileStatus> status(const std::string& path) override {
-    return run<FileStatus>(Call::kPathStatus, [&] { return real_.status(path); });
+    return run<FileStatus>(Call::kPathStatus, [&] {
+      auto status = real_.status(path);
+      if (status) {
+        status->modified += clock_shift_.load();
+      }
+      return status;
+    });
   }
   Io<void> check_writable(const std::string& directory) override {
     return run<void>(Call::kCheckWritable, [&] { return real_.check_writable(directory); });
@@ -130,6 +177,9 @@ class FaultyFileSystem final : public FileSystem {
   template <class T, class Function>
   Io<T> run(Call call, Function&& function) {
     ++calls_[static_cast<std::size_t>(call)];
+    if (dead_) {
+      return tl::unexpected(EIO);
+    }
     {
       const std::lock_guard lock(mutex_);
       if (active_ && call == failing_ && (every_ || --countdown_ == 0)) {
@@ -146,6 +196,11 @@ class FaultyFileSystem final : public FileSystem {
   std::atomic<int> successful_opens_ = 0;
   std::atomic<std::size_t> write_limit_ = SIZE_MAX;
   std::atomic<bool> skip_sync_ = false;
+  std::atomic<bool> ignore_locks_ = false;
+  std::atomic<std::chrono::nanoseconds> clock_shift_ = std::chrono::nanoseconds(0);
+  std::atomic<bool> mortal_ = false;
+  std::atomic<bool> dead_ = false;
+  std::atomic<std::size_t> life_ = 0;
   mutable std::mutex mutex_;
   bool active_ = false;
   bool every_ = false;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,8 @@ TEST_CASE("No call follows a symbolic link anywhere on its path") {
   CHECK(error_of(disk.open_for_read(real + "/link/file")) == ELOOP);
   CHECK(error_of(disk.open_for_read(real + "/file_link")) == ELOOP);
   CHECK(error_of(disk.create(real + "/link/new", 0600)) == ELOOP);
+  CHECK(error_of(disk.open_lock(real + "/link/file", 0600)) == ELOOP);
+  CHECK(error_of(disk.open_lock(real + "/file_link", 0600)) == ELOOP);
   CHECK(error_of(disk.open_directory(real + "/link")) == ELOOP);
   CHECK(error_of(disk.list(real + "/link")) == ELOOP);
   CHECK(error_of(disk.status(real + "/link/file")) == ELOOP);
@@ -98,6 +101,37 @@ TEST_CASE("The disk's calls do what they say, by either way of lookup") {
   CHECK(error_of(disk.status(real + "/a")) == ENOENT);
   CHECK(disk.check_writable(real));
   CHECK(disk.status("/")->kind == FileStatus::Kind::kDirectory);
+}
+
+TEST_CASE("A lock belongs to its handle, and its file is read and written in place") {
+  const kiln::test::TempDir dir;
+  PosixFileSystem disk(GENERATE(Lookup::kKernel, Lookup::kWalk));
+  const std::string path = *disk.canonical(dir.str()) + "/lock";
+  OpenFile first(disk, *disk.open_lock(path, 0640));
+  const OpenFile second(disk, *disk.open_lock(path, 0600));
+  CHECK(disk.status(path)->mode == 0640);
+  CHECK(disk.try_lock(first.get()));
+  CHECK(error_of(disk.try_lock(second.get())) == EWOULDBLOCK);
+  CHECK(disk.unlock(first.get()));
+  CHECK(disk.try_lock(second.get()));
+  CHECK(error_of(disk.try_lock(first.get())) == EWOULDBLOCK);
+
+  CHECK(disk.write_at(first.get(), "0123", 0) == std::size_t{4});
+  CHECK(disk.write_at(first.get(), "x", 1) == std::size_t{1});
+  char buffer[8] = {};
+  CHECK(disk.read_at(second.get(), buffer, sizeof buffer, 1) == std::size_t{3});
+  CHECK(std::string(buffer) == "x23");
+  CHECK(disk.read_at(second.get(), buffer, sizeof buffer, 4) == std::size_t{0});
+}
+
+TEST_CASE("A file's time is the file system's") {
+  const kiln::test::TempDir dir;
+  PosixFileSystem disk;
+  const std::string path = *disk.canonical(dir.str()) + "/file";
+  write_bytes(path, "x");
+  const timespec times[2] = {{0, UTIME_OMIT}, {1000, 7}};
+  REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+  CHECK(disk.status(path)->modified == std::chrono::nanoseconds(1'000'000'000'007));
 }
 
 TEST_CASE("A canonical path has the links of its existing part resolved") {

@@ -11,6 +11,7 @@ TEST_CASE("Entries lie below the version, the target and the toolchain") {
         "/root/v1/sm_90a/13.0-" + digest("t").hex() + "/" + digest("s").hex() + ".cubin");
   CHECK(layout.temporary() == "/root/v1/tmp");
   CHECK(layout.quarantine() == "/root/v1/quarantine");
+  CHECK(layout.locks() == "/root/v1/locks");
   CHECK(Layout("/").top() == "/v1");
 }
 
@@ -25,7 +26,8 @@ TEST_CASE("Only a path below the version's folder belongs to a layout") {
 TEST_CASE("A target's name is a plain folder name and none of the store's own") {
   CHECK(Layout::is_target_name("sm_90a"));
   CHECK(Layout::is_target_name("sm_120"));
-  for (const char* wrong : {"", ".", "..", "a/b", "/a", "sm 90", "tmp", "quarantine", "sm_90\n"}) {
+  for (const char* wrong :
+       {"", ".", "..", "a/b", "/a", "sm 90", "tmp", "quarantine", "locks", "sm_90\n"}) {
     INFO(wrong);
     CHECK_FALSE(Layout::is_target_name(wrong));
   }

@@ -1,0 +1,48 @@
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "cache/lock_table.hpp"
+#include "tests/cache/samples.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace kiln::cache {
+
+using namespace test;
+
+TEST_CASE("A lock excludes the threads of one process") {
+  const kiln::test::TempDir dir;
+  LogLines log;
+  PosixFileSystem disk;
+  const std::string root = *disk.canonical(dir.str());
+  DirectoryLayer layer(disk, root);
+  Publisher publisher(disk, layer, RootPlan());
+  LockTimes times;
+  times.beat_every = std::chrono::milliseconds(1);
+  LockTable table(disk, Layout(root), publisher, log.logger(), times, nullptr);
+  // Atomic, since ThreadSanitizer does not know flock() for what it is.
+  std::atomic<int> inside = 0;
+  std::atomic<int> overlaps = 0;
+  std::atomic<int> entered = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < 5; ++turn) {
+        const CompileLock lock = table.acquire({}, {});
+        entered += lock.held() ? 1 : 0;
+        overlaps += ++inside > 1 ? 1 : 0;
+        std::this_thread::yield();
+        --inside;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(entered == 40);
+  CHECK(overlaps == 0);
+  CHECK(log.text() == "");
+}
+
+}  // namespace kiln::cache
