@@ -88,20 +88,21 @@ class SourceReader {
   }
 
   // As a compiler given the directory as its one include path would: beside the including file
-  // first. Nothing when the name is left as it is, for one of Kiln's own files.
+  // first. Nothing when the name is left as it is: one of Kiln's own files, or probed for in vain.
   std::optional<std::string> resolve(const fs::path& includer, const IncludeDirective& include) {
     if (include.form == IncludeDirective::Form::kComputed) {
       throw Error(ErrorCode::kIo,
-                  fmt::format("headers_from: \"{}\" line {}: the file of an #include "
-                              "must be written out, not named by a macro",
-                              includer.string(), include.line));
+                  fmt::format("headers_from: \"{}\" line {}: the file of {} must be written out, "
+                              "not named by a macro",
+                              includer.string(), include.line,
+                              include.probe ? "a __has_include" : "an #include"));
     }
     for (const fs::path& folder : {includer.parent_path(), root_}) {
       if (const std::optional<fs::path> path = file_at(folder / include.name)) {
         return name_of(*path);
       }
     }
-    if (registry::find_embedded(include.name) != nullptr) {
+    if (include.probe || registry::find_embedded(include.name) != nullptr) {
       return std::nullopt;
     }
     throw Error(ErrorCode::kIo,

@@ -173,6 +173,9 @@ class Scanner {
       if (!groups_.empty() && groups_.back() == Group::kIfZero) {
         groups_.back() = Group::kLive;
       }
+      if (name == "elif" && !dead()) {
+        probes();
+      }
     } else if (name == "endif") {
       if (!groups_.empty()) {
         groups_.pop_back();
@@ -195,11 +198,38 @@ class Scanner {
     }
     const bool is_zero = starts_with_zero && (at_end() || peek() == '\n');
     groups_.push_back(is_zero ? Group::kIfZero : Group::kLive);
+    if (has_value) {
+      probes();
+    }
+  }
+
+  // The rest of a condition.
+  void probes() {
+    while (!at_end() && peek() != '\n') {
+      if (skip_blank_or_comment()) {
+        continue;
+      }
+      if (!is_word_start(peek())) {
+        token();
+        continue;
+      }
+      const std::string_view name = word();
+      skip_blanks_in_line();
+      if ((name == "__has_include" || name == "__has_include_next") && peek() == '(') {
+        advance(1);
+        file_name(true);
+      }
+    }
   }
 
   void include() {
+    file_name(false);
+    skip_line_outside_comments();
+  }
+
+  void file_name(bool probe) {
     skip_blanks_in_line();
-    IncludeDirective found{IncludeDirective::Form::kComputed, {}, pos_, line_};
+    IncludeDirective found{IncludeDirective::Form::kComputed, probe, {}, pos_, line_};
     const char open = peek();
     if (open == '"' || open == '<') {
       const std::size_t begin = pos_ + 1;
@@ -213,7 +243,6 @@ class Scanner {
       }
     }
     includes_.push_back(found);
-    skip_line_outside_comments();
   }
 
   // What follows on a directive's line may open a comment that goes on below.

@@ -34,9 +34,9 @@ bool find_text(std::string_view name, std::span<const SourceFile> sources, std::
 Failure unresolved(std::string_view file, const IncludeDirective& include) {
   if (include.form == IncludeDirective::Form::kComputed) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("\"{}\" line {}: the file of an #include must be written out, since it "
-                        "cannot be known here what a macro stands for",
-                        file, include.line)};
+            fmt::format("\"{}\" line {}: the file of {} must be written out, since it cannot be "
+                        "known here what a macro stands for",
+                        file, include.line, include.probe ? "a __has_include" : "an #include")};
   }
   return {ErrorCode::kInvalidArgument,
           fmt::format("\"{}\" line {} includes \"{}\", which is neither among the op's sources nor "
@@ -66,9 +66,10 @@ Result<std::vector<SourceFile>> include_closure(const SourceFile& main,
     to_scan.pop_back();
     for (const IncludeDirective& include : scan_includes(text)) {
       std::string_view included;
-      const bool resolved = include.form != IncludeDirective::Form::kComputed &&
-                            find_text(include.name, sources, included);
-      if (!resolved && include.form == IncludeDirective::Form::kAngled) {
+      const bool computed = include.form == IncludeDirective::Form::kComputed;
+      const bool resolved = !computed && find_text(include.name, sources, included);
+      const bool may_be_absent = include.form == IncludeDirective::Form::kAngled || include.probe;
+      if (!resolved && may_be_absent && !computed) {
         continue;
       }
       if (!resolved) {

@@ -124,7 +124,8 @@ tl::unexpected<Failure> compile_failure(const registry::CompileUnit& unit,
 }
 
 // The one include that NVRTC reads from disk although it searches no folder: an absolute path. What
-// it holds would be in no key. Quoted ones that are not in memory never get here.
+// it holds, or whether it is there, would be in no key. Quoted ones that are not in memory never
+// get here.
 std::string include_from_disk(const registry::CompileUnit& unit) {
   const auto find_in = [&unit](const SourceFile& file) -> std::string {
     for (const registry::IncludeDirective& include : registry::scan_includes(file.text)) {
@@ -133,9 +134,8 @@ std::string include_from_disk(const registry::CompileUnit& unit) {
                       [&include](const SourceFile& header) { return header.name == include.name; });
       if (include.name.starts_with('/') && !in_memory) {
         return fmt::format(
-            "{}:{} includes {} from disk; pass it as one of the op's sources (see "
-            "headers_from)",
-            file.name, include.line, include.name);
+            "{}:{} {} {} from disk; pass it as one of the op's sources (see headers_from)",
+            file.name, include.line, include.probe ? "asks for" : "includes", include.name);
       }
     }
     return {};

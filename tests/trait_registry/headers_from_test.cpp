@@ -142,6 +142,17 @@ TEST_CASE("Includes in comments, strings and under #if 0 need no file and stay a
   CHECK(files[0].text == text);
 }
 
+TEST_CASE("A header that is probed for is read and renamed like an included one") {
+  const Folder folder;
+  folder.write("op.cu", "#include \"a/a.cuh\"\n#if __has_include(\"none.cuh\")\n#endif\n");
+  folder.write("a/a.cuh", "#if __has_include(\"tuned.cuh\")\n#include \"tuned.cuh\"\n#endif\n");
+  folder.write("a/tuned.cuh", "");
+  const std::vector<SourceFile> files = folder.read("op.cu");
+  REQUIRE(names(files) == Names{"op.cu", "a/a.cuh", "a/tuned.cuh"});
+  CHECK(files[0].text == "#include \"a/a.cuh\"\n#if __has_include(\"none.cuh\")\n#endif\n");
+  CHECK(files[1].text == "#if __has_include(\"a/tuned.cuh\")\n#include \"a/tuned.cuh\"\n#endif\n");
+}
+
 TEST_CASE("Angle-bracket includes are left alone, even when such a file is there") {
   const Folder folder;
   folder.write("op.cu", "#include <x.cuh>\n#include <cuda_bf16.h>\n");

@@ -11,7 +11,7 @@ namespace {
 std::vector<std::string> found(const std::string& text) {
   std::vector<std::string> result;
   for (const IncludeDirective& include : scan_includes(text)) {
-    std::string line = std::to_string(include.line) + " ";
+    std::string line = std::to_string(include.line) + (include.probe ? " has " : " ");
     const std::string name(include.name);
     switch (include.form) {
       case IncludeDirective::Form::kQuoted:
@@ -47,6 +47,20 @@ TEST_CASE("Blanks, comments and line splices around a directive do not hide it")
   CHECK(found("# \\\n include \\\n \"a\"\n") == Lines{"3 \"a\""});
   CHECK(found("#include\"a\"\n#include<b>\n") == Lines{"1 \"a\"", "2 <b>"});
   CHECK(found("#include \"a\"\r\n#include \"b\"\r\n") == Lines{"1 \"a\"", "2 \"b\""});
+}
+
+TEST_CASE("A __has_include in a condition is found and marked as a probe") {
+  CHECK(found("#if __has_include(\"a\")\n#endif\n") == Lines{"1 has \"a\""});
+  CHECK(found("#if defined(__has_include) && !__has_include ( <b> ) || __has_include(\"c\")\n") ==
+        Lines{"1 has <b>", "1 has \"c\""});
+  CHECK(found("#if 1\n#elif __has_include(NAME) // __has_include(\"d\")\n#endif\n") ==
+        Lines{"2 has macro"});
+  CHECK(found("#if X \\\n && __has_include(\"a\")\n#include \"b\"\n") ==
+        Lines{"2 has \"a\"", "3 \"b\""});
+  CHECK(found("#ifdef __has_include\n#endif\n").empty());
+  CHECK(found("#if 0\n#if __has_include(\"a\")\n#elif __has_include(\"b\")\n#endif\n#endif\n")
+            .empty());
+  CHECK(found("#if 0 || __has_include(\"a\")\n#endif\n") == Lines{"1 has \"a\""});
 }
 
 TEST_CASE("An include in a comment is none") {

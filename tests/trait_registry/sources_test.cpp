@@ -89,6 +89,16 @@ TEST_CASE("An angle include counts when it names one of the files, and is left a
   CHECK(names(*closure) == std::vector<std::string>{"a.cuh"});
 }
 
+TEST_CASE("What is probed for is in the closure when it is there, and no error when it is not") {
+  const std::vector<SourceFile> sources = {{"a.cuh", ""}};
+  const SourceFile main{"main.cu",
+                        "#if __has_include(\"a.cuh\") || __has_include(\"b.cuh\")\n#endif\n"};
+  const Result<std::vector<SourceFile>> closure = include_closure(main, sources);
+  REQUIRE(closure);
+  CHECK(names(*closure) == std::vector<std::string>{"a.cuh"});
+  CHECK_FALSE(include_closure({"main.cu", "#if __has_include(NAME)\n#endif\n"}, sources));
+}
+
 TEST_CASE("A quoted include that is nowhere is an error with file and line, also deep down") {
   const std::vector<SourceFile> sources = {{"a.cuh", "\n#include \"gone.cuh\"\n"}};
   const SourceFile main{"main.cu", "#include \"a.cuh\"\n"};
