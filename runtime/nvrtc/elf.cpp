@@ -234,6 +234,22 @@ std::string build_id(std::string_view image) {
   return {};
 }
 
+// A file cut short, by a download or a full disk, would kill the process inside the loader, which
+// maps what the program headers say.
+static bool holds_its_segments(std::string_view image) {
+  const auto header = read_header(image);
+  for (std::uint64_t i = 0; header && i < header->e_phnum; ++i) {
+    const auto segment = header->e_phoff > image.size()
+                             ? std::nullopt
+                             : read<Elf64_Phdr>(image, header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment ||
+        (segment->p_type == PT_LOAD && !slice(image, segment->p_offset, segment->p_filesz))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Result<std::string> library_id(const std::string& path) {
   const auto file = MappedFile::open(path);
   if (!file) {
@@ -241,6 +257,11 @@ Result<std::string> library_id(const std::string& path) {
   }
   if (!read_header(file->bytes())) {
     return fail(ErrorCode::kIo, path + " is not a 64-bit shared library");
+  }
+  if (!holds_its_segments(file->bytes())) {
+    return fail(ErrorCode::kIo,
+                fmt::format("{} is cut short: it has {} bytes, less than its program headers say",
+                            path, file->bytes().size()));
   }
   std::string id = build_id(file->bytes());
   return id.empty() ? "xxh3:" + cache::digest(file->bytes()).hex() : id;

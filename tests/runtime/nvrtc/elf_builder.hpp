@@ -91,20 +91,26 @@ inline std::string make_cubin(const CubinRecipe& recipe) {
 
 /// A shared library as far as its headers go. Its build id lies in a note of the given alignment;
 /// an empty id leaves the note out.
-inline std::string make_library(std::string_view id, std::uint64_t alignment = 4) {
+/// Its one loadable segment is `loaded_bytes` long, from the beginning of the file.
+inline std::string make_library(std::string_view id, std::uint64_t alignment = 4,
+                                std::uint64_t loaded_bytes = 0) {
   Elf64_Ehdr header = elf_header(EM_X86_64, ELFOSABI_NONE, 0);
   header.e_phoff = sizeof(Elf64_Ehdr);
-  header.e_phnum = id.empty() ? 0 : 1;
+  header.e_phnum = id.empty() ? 1 : 2;
   std::string notes;
   append(notes, Elf64_Nhdr{4, static_cast<std::uint32_t>(id.size()), NT_GNU_BUILD_ID});
   notes.append("GNU", 4).append(id);
   Elf64_Phdr segment{};
   segment.p_type = PT_NOTE;
-  segment.p_offset = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr);
+  segment.p_offset = sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Phdr);
   segment.p_filesz = notes.size();
   segment.p_align = alignment;
+  Elf64_Phdr loaded{};
+  loaded.p_type = PT_LOAD;
+  loaded.p_filesz = loaded_bytes;
   std::string image;
   append(image, header);
+  append(image, loaded);
   append(image, segment);
   return image + notes;
 }

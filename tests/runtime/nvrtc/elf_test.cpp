@@ -125,6 +125,17 @@ TEST_CASE("A library without a build id is identified by its content") {
   CHECK(library_id(dir.str("other.so")).value() != library_id(dir.str("lib.so")).value());
 }
 
+TEST_CASE("A library that was cut short has no identity, since loading it would kill the process") {
+  const test::TempDir dir;
+  const std::uint64_t size = make_library("0123456789").size();
+  std::ofstream(dir.str("whole.so"), std::ios::binary) << make_library("0123456789", 4, size);
+  CHECK(library_id(dir.str("whole.so")));
+  std::ofstream(dir.str("short.so"), std::ios::binary) << make_library("0123456789", 4, size + 1);
+  const auto id = library_id(dir.str("short.so"));
+  REQUIRE_FALSE(id);
+  CHECK(contains(id.error().message, "is cut short"));
+}
+
 TEST_CASE("A file that is no library has no identity, and the reason names it") {
   const test::TempDir dir;
   std::ofstream(dir.str("text")) << "not a library";
