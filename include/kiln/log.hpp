@@ -14,7 +14,7 @@ using LogCallback = void (*)(LogLevel level, const char* message, void* user);
 /// Where an engine's log lines go, and from which level on.
 struct LogSink {
   LogCallback callback = nullptr;
-  void* user = nullptr;
+  void* user = nullptr;  ///< Handed to the callback; must stay valid as long as the engine.
   LogLevel level = LogLevel::kWarning;
 };
 

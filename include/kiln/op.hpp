@@ -97,7 +97,8 @@ class Traits {
   static constexpr std::size_t kMaxTraits = 8;
 
   Traits() noexcept = default;
-  explicit Traits(const std::vector<TraitSpec>& specs) noexcept;  ///< First value of each domain.
+  /// First value of each domain. Keeps a reference to `specs`, which must outlive it.
+  explicit Traits(const std::vector<TraitSpec>& specs) noexcept;
 
   std::int64_t operator[](
       std::string_view name) const noexcept;  ///< 0 when there is no such trait.
