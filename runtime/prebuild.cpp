@@ -197,12 +197,13 @@ PrebuildReport prebuild(const registry::Registry& registry, KernelProvider& prov
   }
   Crew(provider, jobs, request).run_all();
   for (Job& job : jobs) {
-    if (job.info) {
-      ++(job.compiled ? report.compiled : report.cached);
-      report.kernels.push_back(std::move(*job.info));
-    }
     if (job.failed) {
       report.failed.push_back(std::move(*job.failed));
+    } else {
+      ++(job.compiled ? report.compiled : report.cached);
+    }
+    if (job.info) {
+      report.kernels.push_back(std::move(*job.info));
     }
   }
   report.seconds = seconds_since(start);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <exception>
 #include <string>
 
@@ -31,6 +32,27 @@ int finish_parse(const CLI::App& app, const CLI::ParseError& error) {
   return kUsage;
 }
 
+bool asks_for_json(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return std::any_of(chosen.begin(), chosen.end(), [](const CLI::App* command) {
+    const CLI::Option* json = command->get_option_no_throw("--json");
+    return (json != nullptr && json->count() > 0) || asks_for_json(*command);
+  });
+}
+
+// Who reads JSON gets JSON, also when there is nothing to tell but an error.
+int run_action(const CLI::App& app, const Action& action) {
+  try {
+    return action();
+  } catch (const std::exception& error) {
+    if (asks_for_json(app)) {
+      print_json({{"error", error.what()}});
+    }
+    complain(error.what());
+    return kFailure;
+  }
+}
+
 int run_command(int argc, char** argv) {
   CLI::App app(kDescription, "kiln");
   app.footer(kFooter);
@@ -51,7 +73,7 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return finish_parse(app, error);
   }
-  const int code = action();
+  const int code = run_action(app, action);
   if (!finish_output()) {
     complain("the output could not be written completely.");
     return kFailure;

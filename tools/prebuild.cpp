@@ -97,12 +97,20 @@ int judge(const PrebuildReport& report) {
     complain(fmt::format("{} compiled but could not be stored in the cache.",
                          count(static_cast<std::size_t>(lost), "kernel was", "kernels were")));
   }
-  if (report.kernels.empty() && report.failed.empty()) {
+  // A misspelt op beside a good one must not pass for a complete prebuild.
+  std::size_t unmatched = 0;
+  for (const PrebuildReport::Skipped& skipped : report.skipped) {
+    if (skipped.target.empty()) {
+      complain(fmt::format("--op {}", describe_line(skipped)));
+      ++unmatched;
+    }
+  }
+  if (report.kernels.empty() && report.failed.empty() && unmatched == 0) {
     complain(report.skipped.empty()
                  ? "nothing was built: no op was asked for"
                  : "nothing was built: " + describe_line(report.skipped.front()));
   }
-  return report.ok() && lost == 0 ? kSuccess : kFailure;
+  return report.ok() && lost == 0 && unmatched == 0 ? kSuccess : kFailure;
 }
 
 int prebuild(const PrebuildArgs& args, std::vector<Target> targets) {
@@ -156,7 +164,8 @@ void add_prebuild(CLI::App& app, Action& action) {
       ->allow_extra_args(false)
       ->type_name("A[,A...]");
   command->add_option("--op", args->ops, "Only ops whose name matches; may be repeated.")
-      ->type_name("GLOB")
+      ->delimiter(',')
+      ->type_name("GLOB[,GLOB...]")
       ->allow_extra_args(false);
   add_cache_option(*command, args->cache);
   command->add_option("--jobs", args->jobs, "Compiles at the same time (default: all cores).")

@@ -183,7 +183,9 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--m", args->m, "Rows (default 8).")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
       ->type_name("N");
-  command->add_option("--seed", args->seed, "Of the random data (default 1).")->type_name("N");
+  command->add_option("--seed", args->seed, "Of the random data (default 1).")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
   command->add_option("--pdl", args->pdl, "Programmatic dependent launch (default on).")
       ->check(CLI::IsMember({"on", "off"}))
       ->type_name("on|off");

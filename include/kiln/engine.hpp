@@ -71,7 +71,8 @@ struct CanUse {
   explicit operator bool() const noexcept { return ok; }
 };
 
-/// A fast reference to a registered op; valid as long as its engine.
+/// A fast reference to a registered op; valid as long as its engine, and for that engine only: an
+/// engine does not check that a handle is its own.
 class OpHandle {
  public:
   const Op& op() const noexcept;
@@ -82,9 +83,11 @@ class OpHandle {
   const void* bound_;
 };
 
-/// One compilable kernel: an op's kernel with a value for each trait, for one target.
+/// One compilable kernel: an op's kernel with a value for each trait, for one target. It refers to
+/// the op, as its traits do, and is valid as long as that: an engine's op lives as long as the
+/// engine.
 struct Variant {
-  const Op* op = nullptr;
+  const Op* op = nullptr;  ///< Not owned.
   std::size_t kernel = 0;  ///< Index into op->kernels.
   Traits traits;
   Target target;
@@ -122,7 +125,8 @@ struct PrebuildRequest {
   std::vector<Target> targets;
   std::vector<std::string> ops;  ///< Globs over op names; empty means every op.
   int jobs = 1;
-  /// Called after each kernel, from one thread at a time: done, total, the kernel.
+  /// Called after each kernel, from one thread at a time: done, total, the kernel. What it throws
+  /// ends the prebuild after the compiles under way, and comes out of Engine::prebuild as it is.
   std::function<void(std::size_t, std::size_t, const KernelInfo&)> progress;
 };
 
@@ -136,10 +140,10 @@ struct PrebuildReport {
     std::string target;
     std::string reason;
   };
-  std::vector<KernelInfo> kernels;
-  std::vector<Failed> failed;
+  std::vector<KernelInfo> kernels;  ///< Every one that was made or found, stored or not.
+  std::vector<Failed> failed;       ///< Not made, or made and not stored.
   std::vector<Skipped> skipped;
-  std::size_t compiled = 0;
+  std::size_t compiled = 0;  ///< And stored; those that were not stored are among the failed.
   std::size_t cached = 0;
   double seconds = 0;
   /// Nothing failed and something was served.
@@ -156,6 +160,8 @@ class Engine {
  public:
   explicit Engine(const EngineOptions& options = {});
   ~Engine();
+  /// Handles and variants stay valid and belong to the engine that was moved to. The one that was
+  /// moved from may only be destroyed or assigned to. No other thread may be using either.
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
 
@@ -179,7 +185,7 @@ class Engine {
   /// one driver call per kernel and no allocation. At the first call with given shapes a context of
   /// the tensors' device must be current, and always the same one: an engine serves one context per
   /// device. `stream` must belong to it; the driver refuses any other. A call that has nothing to
-  /// do (m = 0) launches nothing.
+  /// do (m = 0) launches nothing, but is checked, and needs a driver, like any other.
   void launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
               const LaunchOptions& options = {});
   void launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,

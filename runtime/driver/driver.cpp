@@ -43,8 +43,8 @@ Result<std::shared_ptr<const Driver>> Driver::load(const std::string& path) {
     const char* why = dlerror();
     return unavailable(
         fmt::format("no CUDA driver: searched for {} ({}), which failed: {}. Install the NVIDIA "
-                    "driver, or name "
-                    "its libcuda.so.1 in EngineOptions::driver",
+                    "driver; if it is installed, add the folder of its libcuda.so.1 to "
+                    "LD_LIBRARY_PATH or name the file in EngineOptions::driver",
                     asked, path.empty() ? "along the loader's path" : "EngineOptions::driver",
                     why != nullptr ? why : "no reason given"));
   }

@@ -59,13 +59,14 @@ class Prebuild(PrebuiltTest):
         report = self.kiln_json(*self.arguments(op="n128*"))
         self.assertEqual({kernel["name"].split()[0] for kernel in report["kernels"]}, {self.OP})
 
-    def test_op_may_be_given_twice(self):
-        report = self.kiln_json(*self.arguments("--op", "n128*", op="nosuch*"))
-        self.assertEqual(report["cached"], self.total)
+    def test_op_may_be_given_twice_or_as_a_list(self):
+        for twice in (self.arguments("--op", "n128*", op="*k512_*"), self.arguments(op="n128*,*k512_*")):
+            self.assertEqual(self.kiln_json(*twice)["cached"], self.total)
 
-    def test_a_glob_that_matches_nothing_is_a_failure(self):
-        result = self.kiln(*self.arguments(op="nosuch*"), code=1)
-        self.assertIn("nosuch*", result.stderr)
+    def test_a_glob_that_matches_nothing_is_a_failure_even_beside_one_that_does(self):
+        for globs in ("nosuch*", "nosuch*,n128*"):
+            result = self.kiln(*self.arguments(op=globs), code=1)
+            self.assertRegex(result.stderr, r"^kiln: --op nosuch\*: no op has a name like this\.\n$")
 
     def test_an_arch_that_no_op_serves_is_skipped_with_its_reason_and_fails_alone(self):
         report = self.kiln_json(*self.arguments(arch="sm_80", op=None), code=1)
@@ -95,6 +96,7 @@ class Prebuild(PrebuiltTest):
         result = self.kiln(*self.arguments(), code=1)
         self.assertIn("compiled but not stored", result.stdout)
         self.assertIn("could not be stored in the cache", result.stderr)
+        self.assertIn(f"0 compiled, 0 from the cache, {self.total} failed", result.stdout)
 
     def test_a_missing_nvrtc_is_an_error_that_names_it(self):
         self.empty_cache()

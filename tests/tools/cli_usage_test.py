@@ -1,5 +1,6 @@
 """Command line, help and exit codes."""
 
+import json
 import re
 import unittest
 
@@ -35,6 +36,7 @@ class Usage(KilnTest):
             ["prebuild", "--arch", "sm_90a", "--jobs", "many"],
             ["run"],
             ["run", "n128k512_gemm_bf16", "--m", "-1"],
+            ["run", "n128k512_gemm_bf16", "--seed", "-5"],
             ["run", "n128k512_gemm_bf16", "--pdl", "maybe"],
             ["cache"],
             ["cache", "burn"],
@@ -42,6 +44,13 @@ class Usage(KilnTest):
         for arguments in wrong:
             with self.subTest(arguments=arguments):
                 self.assert_plain_complaint(self.kiln(*arguments, code=2))
+
+    def test_a_failure_at_run_time_is_json_for_who_asked_for_json(self):
+        for command in (["cache", "stat", "--cache", "/nonexistent"], ["run", "nosuch_op"]):
+            with self.subTest(command=command):
+                result = self.kiln(*command, "--json", code=1)
+                self.assertRegex(result.stderr, r"^kiln: .*\.\n$")
+                self.assertIn(json.loads(result.stdout)["error"].rstrip("."), result.stderr)
 
     def test_output_that_cannot_be_written_is_a_failure(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
