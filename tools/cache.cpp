@@ -202,6 +202,7 @@ void add_cache(CLI::App& app, Action& action) {
   add_subcommand(*cache, "verify", "Check every entry; exit 1 when one is bad.", action, args,
                  verify);
   add_subcommand(*cache, "clear", "Remove every entry.", action, args, clear);
+  add_cache_why(*cache, action);
   CLI::App* extracting = add_subcommand(*cache, "extract", "Copy entries out as plain cubin files.",
                                         action, args, extract);
   extracting->add_option("--out", args->out, "Where to put them (default: here).")

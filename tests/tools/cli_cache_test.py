@@ -28,6 +28,46 @@ class Cache(PrebuiltTest):
         self.assertEqual(usage["bytes"], sum(path.stat().st_size for path in self.entries()))
         self.assertIn(str(self.cache), usage["root"])
 
+    def why(self, *arguments, **more):
+        arguments = ("--arch", self.ARCH) if not arguments else arguments
+        return self.kiln_json("cache", "why", self.OP, "--cache", self.cache, *arguments, **more)["kernels"]
+
+    def test_why_says_hit_and_where(self):
+        kernels = self.why()
+        self.assertEqual(len(kernels), self.total)
+        self.assertEqual(sorted(kernel["path"] for kernel in kernels), [str(path) for path in self.entries()])
+        text = self.kiln("cache", "why", self.OP, "--arch", self.ARCH, "--cache", self.cache).stdout
+        self.assertEqual(len([line for line in text.splitlines() if line.startswith("hit ")]), self.total)
+
+    def test_why_says_how_a_miss_differs_from_the_nearest_entry(self):
+        """Field report 59."""
+        kernels = self.why("--arch", "sm_90")
+        self.assertEqual(len(kernels), self.total)
+        for kernel in kernels:
+            self.assertFalse(kernel["hit"])
+            fields = {row["field"]: (row["asked"], row["stored"]) for row in kernel["nearest"]["differences"]}
+            self.assertEqual(fields["target"], ("sm_90", "sm_90a"))
+            self.assertEqual(set(fields), {"target", "options"})
+
+    def test_why_names_a_bad_entry(self):
+        bad = self.entries()[0]
+        bad.write_bytes(b"damaged")
+        missed = [kernel for kernel in self.why() if not kernel["hit"]]
+        self.assertEqual([kernel["nearest"]["path"] for kernel in missed], [str(bad)])
+        self.assertTrue(missed[0]["nearest"]["problem"])
+
+    def test_why_takes_traits_and_refuses_those_that_no_variant_has(self):
+        kernels = self.why("--arch", self.ARCH, "--trait", "PDL=true", "--trait", "M_SPLIT=4")
+        self.assertTrue(0 < len(kernels) < self.total)
+        for kernel in kernels:
+            self.assertIn("M_SPLIT=4", kernel["kernel"])
+        result = self.kiln("cache", "why", self.OP, "--arch", self.ARCH, "--trait", "M_SPLIT=99", code=1)
+        self.assertIn("M_SPLIT=99", result.stderr)
+
+    def test_why_needs_an_arch_where_there_is_no_gpu(self):
+        self.kiln("cache", "why", self.OP, "--arch", "banana", code=2)
+        self.kiln("cache", "why", "nosuch", "--arch", self.ARCH, code=1)
+
     def test_verify_passes_a_sound_cache(self):
         self.assertEqual(self.cache_json("verify"), {"entries": self.total, "bad": []})
 
