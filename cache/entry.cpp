@@ -11,7 +11,6 @@ namespace kiln::cache {
 namespace {
 
 constexpr std::string_view kMagic = "KilnEnt\n";
-constexpr std::uint32_t kFormatVersion = 1;
 constexpr std::string_view kMetadataKind = "kiln.entry";
 constexpr std::uint32_t kMetadataVersion = 1;
 
@@ -114,7 +113,7 @@ std::string encode_entry(const Entry& entry) {
   std::string bytes;
   bytes.reserve(entry.image.size() + metadata.size() + kFooterBytes);
   bytes.append(entry.image).append(metadata).append(kMagic);
-  append_integer(bytes, kFormatVersion);
+  append_integer(bytes, kEntryFormatVersion);
   append_integer(bytes, std::uint32_t{0});
   append_integer(bytes, std::uint64_t{entry.image.size()});
   append_integer(bytes, std::uint64_t{metadata.size()});
@@ -139,8 +138,8 @@ Result<EntryParts> split_entry(std::string_view bytes) {
   const auto metadata_size = footer.integer<std::uint64_t>();
   const auto low = footer.integer<std::uint64_t>();
   const auto high = footer.integer<std::uint64_t>();
-  if (version != kFormatVersion || reserved != 0U) {
-    return bad(fmt::format("its format version is {}, expected {}", *version, kFormatVersion));
+  if (version != kEntryFormatVersion || reserved != 0U) {
+    return bad(fmt::format("its format version is {}, expected {}", *version, kEntryFormatVersion));
   }
   if (*image_size > body.size() || *metadata_size != body.size() - *image_size) {
     return bad(fmt::format("its length is wrong: {} bytes before the footer, which says {} + {}",

@@ -56,6 +56,9 @@ struct Entry {
   std::string image;
 };
 
+/// Of the footer, the metadata and the folders; raised with <root>/v<n>.
+inline constexpr std::uint32_t kEntryFormatVersion = 1;
+
 /// A larger file is not an entry; it is refused before anything is allocated for it.
 inline constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{256} << 20;
 

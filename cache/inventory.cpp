@@ -66,22 +66,12 @@ void walk(FileSystem& file_system, const Layout& layout, const Visitor& visitor)
   }
 }
 
-Result<Entry> read_entry(FileSystem& file_system, const std::string& path) {
+Result<std::string> read_entry_file(FileSystem& file_system, const std::string& path) {
   auto content = read_file(file_system, path, kMaxEntryBytes);
   if (!content) {
     return fail(ErrorCode::kIo, "it cannot be read: " + errno_text(content.error()));
   }
-  return decode_entry(std::move(content->bytes));
-}
-
-std::string address_problem(const Entry& entry, const EntryAddress& address) {
-  if (entry.source.target != address.target || entry.source.digest != address.source) {
-    return "it holds another kernel than its name says";
-  }
-  if (entry.toolchain.folder_key() != address.toolchain) {
-    return "it was made by another toolchain than its folder says";
-  }
-  return "";
+  return std::move(content->bytes);
 }
 
 std::uint64_t size_of(FileSystem& file_system, const std::string& path) {
@@ -89,33 +79,63 @@ std::uint64_t size_of(FileSystem& file_system, const std::string& path) {
   return status ? status->size : 0;
 }
 
-ListedEntry describe(FileSystem& file_system, const Layout& layout, const Found& found) {
+}  // namespace
+
+Result<Entry> decode_entry_at(const EntryAddress& address, std::string file) {
+  auto entry = decode_entry(std::move(file));
+  if (!entry) {
+    return entry;
+  }
+  if (entry->source.target != address.target || entry->source.digest != address.source) {
+    return fail(ErrorCode::kIo, "it holds another kernel than its name says");
+  }
+  if (entry->toolchain.folder_key() != address.toolchain) {
+    return fail(ErrorCode::kIo, "it was made by another toolchain than its folder says");
+  }
+  return entry;
+}
+
+ListedEntry describe_entry(const EntryAddress& address, Result<std::string> file) {
   ListedEntry listed;
-  listed.path = found.path;
-  listed.layer = layout.root();
-  listed.target = found.address.target;
-  listed.toolchain = found.address.toolchain.name();
-  listed.source = found.address.source.hex();
-  listed.bytes = size_of(file_system, found.path);
-  const auto entry = read_entry(file_system, found.path);
+  listed.target = address.target;
+  listed.toolchain = address.toolchain.name();
+  listed.source = address.source.hex();
+  listed.bytes = file ? file->size() : 0;
+  const auto entry = file ? decode_entry_at(address, std::move(*file))
+                          : Result<Entry>(tl::unexpected(std::move(file.error())));
   if (!entry) {
     listed.problem = entry.error().message;
     return listed;
   }
   listed.symbol = entry->symbol;
   listed.label = entry->label;
-  listed.problem = address_problem(*entry, found.address);
-  listed.ok = listed.problem.empty();
+  listed.ok = true;
   return listed;
 }
 
-}  // namespace
+Result<std::vector<EntryAddress>> entry_addresses(FileSystem& file_system, const Layout& layout) {
+  std::vector<EntryAddress> addresses;
+  std::string problem;
+  Visitor visitor;
+  visitor.entry = [&](const Found& found) { addresses.push_back(found.address); };
+  visitor.fail = [&](const std::string& folder, int error) {
+    problem = fmt::format("the folder {} cannot be listed: {}", folder, errno_text(error));
+  };
+  walk(file_system, layout, visitor);
+  if (!problem.empty()) {
+    return fail(ErrorCode::kIo, problem);
+  }
+  return addresses;
+}
 
 std::vector<ListedEntry> list_entries(FileSystem& file_system, const Layout& layout) {
   std::vector<ListedEntry> entries;
   Visitor visitor;
   visitor.entry = [&](const Found& found) {
-    entries.push_back(describe(file_system, layout, found));
+    ListedEntry listed = describe_entry(found.address, read_entry_file(file_system, found.path));
+    listed.path = found.path;
+    listed.layer = layout.root();
+    entries.push_back(std::move(listed));
   };
   visitor.fail = [&](const std::string& folder, int error) {
     ListedEntry unreadable;

@@ -35,6 +35,16 @@ struct StoreUsage {
   std::uint64_t quarantined = 0;
 };
 
+/// Reads an entry back and compares it with where it was found.
+Result<Entry> decode_entry_at(const EntryAddress& address, std::string file);
+
+/// What a listing says of the entry whose file this is; path and layer are the caller's to fill in.
+ListedEntry describe_entry(const EntryAddress& address, Result<std::string> file);
+
+/// The address of every entry below `layout`, none of them read. A folder that cannot be listed is
+/// the failure.
+Result<std::vector<EntryAddress>> entry_addresses(FileSystem& file_system, const Layout& layout);
+
 /// Every entry below `layout`, sorted by path, read and checked.
 std::vector<ListedEntry> list_entries(FileSystem& file_system, const Layout& layout);
 

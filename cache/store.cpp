@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cache/directory_layer.hpp"
+#include "cache/pack_layer.hpp"
 #include "cache/publisher.hpp"
 #include "cache/root_plan.hpp"
 
@@ -66,9 +67,12 @@ class Store::Impl {
   std::atomic<std::uint64_t> write_failures = 0;
 
  private:
+  void add_read_only(const std::string& path);
+
   std::shared_ptr<FileSystem> file_system_;
   Logger logger_;
   RootPlan plan_;
+  const PackTrust pack_trust_;
   Rejects rejects_;
   LayerStack layers_;
   DirectoryLayer* writable_ = nullptr;  // One of layers_'s layers, or null.
@@ -82,6 +86,8 @@ Store::Impl::Impl(StoreOptions options)
                                        : std::make_shared<PosixFileSystem>()),
       logger_(std::move(options.logger)),
       plan_(plan_root(*file_system_, options.root)),
+      pack_trust_{TrustPolicy::of_process(),
+                  read_trusted_keys(*file_system_, options.trusted_keys)},
       rejects_(*file_system_, logger_),
       layers_(options.layer_match, logger_, rejects_) {
   if (!plan_.writable.empty()) {
@@ -95,16 +101,33 @@ Store::Impl::Impl(StoreOptions options)
     layers_.add(std::make_unique<DirectoryLayer>(*file_system_, plan_.read_only));
   }
   for (const std::string& path : options.read_only_layers) {
-    const auto canonical = file_system_->canonical(path);
-    if (!canonical) {
-      logger_.warn_once("cache.layer:" + path, fmt::format("cache: layer {} is left out: {}", path,
-                                                           errno_text(canonical.error())));
-      continue;
-    }
-    layers_.add(std::make_unique<DirectoryLayer>(*file_system_, *canonical));
+    add_read_only(path);
   }
   if (!plan_.warning.empty()) {
     logger_.warn_once("cache.root", plan_.warning);
+  }
+}
+
+void Store::Impl::add_read_only(const std::string& path) {
+  const auto leave_out = [&](std::string_view reason) {
+    logger_.warn_once("cache.layer:" + path,
+                      fmt::format("cache: layer {} is left out: {}.", path, reason));
+  };
+  if (!path.starts_with('/')) {
+    return leave_out(
+        "it is not an absolute path, and nothing is found through the working "
+        "directory");
+  }
+  const auto canonical = file_system_->canonical(path);
+  if (!canonical) {
+    return leave_out(errno_text(canonical.error()));
+  }
+  // What does not exist yet may become a directory; a pack is there from the start.
+  const auto status = file_system_->status(*canonical);
+  if (status && status->kind != FileStatus::Kind::kDirectory) {
+    layers_.add(std::make_unique<PackLayer>(*file_system_, *canonical, &pack_trust_));
+  } else {
+    layers_.add(std::make_unique<DirectoryLayer>(*file_system_, *canonical));
   }
 }
 

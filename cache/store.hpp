@@ -26,7 +26,10 @@ namespace kiln::cache {
 
 struct StoreOptions {
   RootInputs root;
-  std::vector<std::string> read_only_layers;  ///< Asked in this order, after the root.
+  /// Directories and pack files by absolute paths, asked in this order, after the root.
+  std::vector<std::string> read_only_layers;
+  /// Public key files by absolute paths. With any, only packs signed by one of them are used.
+  std::vector<std::string> trusted_keys;
   Match layer_match = Match::kAny;
   Logger logger{LogSink{}};
   LockTimes lock_times;

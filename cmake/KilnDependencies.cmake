@@ -11,6 +11,10 @@ find_path(KILN_DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
 find_path(KILN_EXPECTED_INCLUDE tl/expected.hpp REQUIRED)
 find_path(KILN_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_library(KILN_XXHASH_ARCHIVE libxxhash.a REQUIRED)
+find_path(KILN_ZSTD_INCLUDE zstd.h REQUIRED)
+find_library(KILN_ZSTD_ARCHIVE libzstd.a REQUIRED)
+find_path(KILN_SODIUM_INCLUDE sodium.h REQUIRED)
+find_library(KILN_SODIUM_ARCHIVE libsodium.a REQUIRED)
 
 # cuda.h and nvrtc.h: declarations only, nothing of the toolkit is linked.
 find_path(
@@ -22,7 +26,8 @@ find_path(KILN_NVRTC_INCLUDE nvrtc.h REQUIRED HINTS ${KILN_CUDA_INCLUDE} ${KILN_
 add_library(kiln_thirdparty INTERFACE)
 target_include_directories(
   kiln_thirdparty SYSTEM INTERFACE ${KILN_FMT_INCLUDE} ${KILN_SPDLOG_INCLUDE} ${KILN_DLPACK_INCLUDE}
-                                   ${KILN_EXPECTED_INCLUDE} ${KILN_XXHASH_INCLUDE})
+                                   ${KILN_EXPECTED_INCLUDE} ${KILN_XXHASH_INCLUDE}
+                                   ${KILN_ZSTD_INCLUDE} ${KILN_SODIUM_INCLUDE})
 target_compile_definitions(kiln_thirdparty INTERFACE FMT_HEADER_ONLY SPDLOG_FMT_EXTERNAL)
 target_link_libraries(kiln_thirdparty INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 

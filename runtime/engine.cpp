@@ -14,7 +14,8 @@ cache::StoreOptions store_options(const EngineOptions& options,
                                   const runtime::Environment& environment, const Logger& logger) {
   cache::StoreOptions store;
   store.root = environment.root;
-  store.read_only_layers = options.read_only_layers;
+  store.read_only_layers = environment.layers;
+  store.trusted_keys = environment.trusted_keys;
   store.layer_match = options.layer_toolchains == ToolchainMatch::kExact ? cache::Match::kExact
                                                                          : cache::Match::kAny;
   store.logger = logger;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <kiln/engine.hpp>
 
@@ -13,6 +15,8 @@ namespace kiln::runtime {
 /// options, which win.
 struct Environment {
   cache::RootInputs root;
+  std::vector<std::string> layers;  ///< EngineOptions::read_only_layers, else KILN_CACHE_LAYERS.
+  std::vector<std::string> trusted_keys;  ///< EngineOptions::trusted_keys, else KILN_TRUSTED_KEYS.
   ToolchainInputs toolchain;
   bool check = false;  ///< EngineOptions::check, else KILN_CHECK.
 

@@ -39,6 +39,8 @@ ONLY_IN = {
     "nvrtc": {"runtime", "tests", "bench"},
     "CLI/": {"tools", "bench"},
     "catch2/": {"tests"},
+    "sodium": {"cache"},
+    "zstd": {"cache"},
     "spdlog/": {"base", "tests"},
     "dlpack/": {"include", "trait_registry", "tests", "bench"},
 }

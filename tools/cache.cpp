@@ -1,10 +1,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <kiln/engine.hpp>
@@ -13,14 +11,14 @@
 #include "runtime/engine_impl.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/entries.hpp"
 
 namespace kiln::tools {
 namespace {
 
 struct CacheArgs {
   std::string cache;
-  std::string out = ".";
-  std::vector<std::string> keys;
+  ExtractArgs extract;
   bool json = false;
 };
 
@@ -42,31 +40,13 @@ int with_store(const CacheArgs& args, Subcommand subcommand) {
   return subcommand(engine.impl().store(), args);
 }
 
-Json to_json(const cache::ListedEntry& entry) {
-  return {{"path", entry.path},   {"arch", entry.target}, {"toolchain", entry.toolchain},
-          {"key", entry.source},  {"label", entry.label}, {"symbol", entry.symbol},
-          {"bytes", entry.bytes}, {"ok", entry.ok},       {"problem", entry.problem},
-          {"layer", entry.layer}};
-}
-
-Json to_json(const std::vector<cache::ListedEntry>& entries) {
-  Json out = Json::array();
-  for (const cache::ListedEntry& entry : entries) {
-    out.push_back(to_json(entry));
-  }
-  return out;
-}
-
 int list(cache::Store& store, const CacheArgs& args) {
   const std::vector<cache::ListedEntry> entries = store.list();
   if (args.json) {
     print_json({{"root", store.root_description()}, {"entries", to_json(entries)}});
     return kSuccess;
   }
-  for (const cache::ListedEntry& entry : entries) {
-    print_out("{:<10} {:>8} {} {}\n", entry.target, entry.bytes, entry.source,
-              entry.ok ? entry.label : "BAD: " + entry.problem);
-  }
+  print_entries(entries);
   return kSuccess;
 }
 
@@ -86,13 +66,7 @@ int stat(cache::Store& store, const CacheArgs& args) {
 
 int verify(cache::Store& store, const CacheArgs& args) {
   const std::vector<cache::ListedEntry> entries = store.list();
-  std::vector<cache::ListedEntry> bad;
-  for (const cache::ListedEntry& entry : entries) {
-    if (!entry.ok) {
-      bad.push_back(entry);
-      complain(fmt::format("{} is bad: {}.", entry.path, entry.problem));
-    }
-  }
+  const std::vector<cache::ListedEntry> bad = complain_of_bad(entries);
   if (args.json) {
     print_json({{"entries", entries.size()}, {"bad", to_json(bad)}});
   } else {
@@ -111,65 +85,10 @@ int clear(cache::Store& store, const CacheArgs& args) {
   return kSuccess;
 }
 
-// An entry is asked for by its key or the beginning of it; no key asks for all.
-bool is_wanted(const cache::ListedEntry& entry, const std::vector<std::string>& keys) {
-  if (keys.empty()) {
-    return true;
-  }
-  for (const std::string& key : keys) {
-    if (entry.source.starts_with(key)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) {
-    throw Error(ErrorCode::kIo, fmt::format("'{}' could not be written.", path.string()));
-  }
-}
-
 int extract(cache::Store& store, const CacheArgs& args) {
-  std::error_code error;
-  std::filesystem::create_directories(args.out, error);
-  if (error) {
-    throw Error(ErrorCode::kIo, fmt::format("the directory '{}' could not be made: {}.", args.out,
-                                            error.message()));
-  }
-  Json extracted = Json::array();
-  int code = kSuccess;
-  for (const cache::ListedEntry& listed : store.list()) {
-    if (!is_wanted(listed, args.keys)) {
-      continue;
-    }
-    const Result<cache::Entry> entry = store.read(listed);
-    if (!listed.ok || !entry) {
-      complain(fmt::format("{} is bad and was left out: {}.", listed.path,
-                           listed.ok ? entry.error().message : listed.problem));
-      code = kFailure;
-      continue;
-    }
-    const std::filesystem::path path =
-        std::filesystem::path(args.out) /
-        fmt::format("{}-{}-{}.cubin", listed.target, listed.toolchain, listed.source);
-    write_file(path, entry->image);
-    extracted.push_back({{"path", path.string()}, {"label", listed.label}});
-    if (!args.json) {
-      print_out("{}  {}\n", path.string(), listed.label);
-    }
-  }
-  if (args.json) {
-    print_json({{"extracted", extracted}});
-  }
-  if (extracted.empty() && code == kSuccess) {
-    complain("no entry of this cache has such a key.");
-    return kFailure;
-  }
-  return code;
+  return extract_entries(
+      store.list(), [&](const cache::ListedEntry& listed) { return store.read(listed); },
+      args.extract, args.json);
 }
 
 CLI::App* add_subcommand(CLI::App& parent, const char* name, const char* summary, Action& action,
@@ -205,10 +124,7 @@ void add_cache(CLI::App& app, Action& action) {
   add_cache_why(*cache, action);
   CLI::App* extracting = add_subcommand(*cache, "extract", "Copy entries out as plain cubin files.",
                                         action, args, extract);
-  extracting->add_option("--out", args->out, "Where to put them (default: here).")
-      ->type_name("DIR");
-  extracting->add_option("keys", args->keys, "Keys, or their beginnings (default: all).")
-      ->type_name("KEY");
+  add_extract_options(*extracting, args->extract);
 }
 
 }  // namespace kiln::tools

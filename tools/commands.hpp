@@ -21,6 +21,7 @@ void add_ops(CLI::App& app, Action& action);
 void add_prebuild(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
+void add_pack(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 
 /// `kiln cache why`, which has a file of its own.

@@ -64,6 +64,7 @@ int run_command(int argc, char** argv) {
   add_prebuild(app, action);
   add_run(app, action);
   add_cache(app, action);
+  add_pack(app, action);
   add_doctor(app, action);
   for (CLI::App* command : app.get_subcommands({})) {
     command->footer(kFooter);

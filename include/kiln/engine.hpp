@@ -38,8 +38,14 @@ enum class ToolchainMatch : std::uint8_t { kAny, kExact };
 struct EngineOptions {
   /// Writable cache root. Else KILN_CACHE_DIR, $XDG_CACHE_HOME/kiln, $HOME/.cache/kiln.
   std::string cache_root;
-  /// Directories of prebuilt entries, asked in order after the root and never written.
+  /// Directories of prebuilt entries and pack files (`kiln pack create`), asked in order after the
+  /// root and never written. Absolute paths; any other is left out with a warning. Else
+  /// KILN_CACHE_LAYERS, with colons between them.
   std::vector<std::string> read_only_layers;
+  /// Public key files (`kiln pack keygen`). With any, only packs signed by one of the keys are
+  /// used, and none at all while one of the files cannot be read. Else KILN_TRUSTED_KEYS, with
+  /// colons between them.
+  std::vector<std::string> trusted_keys;
   ToolchainMatch layer_toolchains = ToolchainMatch::kAny;
   /// Path of libnvrtc.so. Else KILN_NVRTC, the loader's path, the usual toolkit and wheel folders.
   std::string nvrtc;

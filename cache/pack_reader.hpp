@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cache/file_system.hpp"
+#include "cache/layer.hpp"
+#include "cache/pack_format.hpp"
+#include "cache/signature.hpp"
+#include "cache/trust.hpp"
+
+namespace kiln::cache {
+
+/// Which packs may be used.
+struct PackTrust {
+  TrustPolicy policy;  ///< For a pack's owner and mode.
+  TrustedKeys keys;
+};
+
+/// An open pack. Its index is in memory; blobs are read from the file as they are asked for. They
+/// are not mapped: a page of a mapping that the disk or a truncation took away kills the process,
+/// where a read fails with an error, and an entry's bytes are copied to their owner either way.
+/// Thread-safe.
+class PackReader {
+ public:
+  /// Reads and checks header, trailer and index and, with trusted keys, the signature and every
+  /// blob. A disk error is kUnreadable; anything wrong with the file is kRejected, with the reason.
+  /// Without `trust` nobody is asked who made the file: for looking at it, not for using it.
+  static Layered<std::unique_ptr<PackReader>> open(FileSystem& file_system, const std::string& path,
+                                                   const PackTrust* trust);
+
+  const PackIndex& index() const noexcept { return index_; }
+  const PackSignature& signature() const noexcept { return trailer_.signature; }
+  FileId file() const noexcept { return file_id_; }
+  std::uint64_t file_bytes() const noexcept { return file_bytes_; }
+
+  /// The entry's file. Checked: that all its bytes are there and, with trusted keys, that they are
+  /// those that were signed. The entry's own checksum is for its reader.
+  Layered<std::string> read(const PackEntry& entry) const;
+
+  /// Reads the whole file and compares it with its checksum, and the signature with its key.
+  Status verify_whole() const;
+
+ private:
+  PackReader(FileSystem& file_system, std::string path, OpenFile file)
+      : file_system_(file_system), path_(std::move(path)), file_(std::move(file)) {}
+
+  Layered<void> load(const PackTrust* trust);
+  Layered<void> check_owner(const FileStatus& status, const PackTrust& trust) const;
+  Layered<void> load_index();
+  Layered<void> check_signature(const PackTrust& trust);
+  Layered<void> check_blobs() const;
+  Layered<void> read_exactly(char* to, std::size_t size, std::uint64_t offset) const;
+  Layered<void> append_blob(const PackBlob& blob, std::string& out) const;
+  bool signature_holds() const;
+  tl::unexpected<LayerFailure> rejected(std::string reason) const;
+
+  FileSystem& file_system_;
+  const std::string path_;
+  OpenFile file_;
+  FileId file_id_;
+  std::uint64_t file_bytes_ = 0;
+  bool signed_only_ = false;  // Trusted keys were asked for.
+  std::string index_bytes_;   // As read; a signature is over them.
+  PackIndex index_;
+  PackTrailer trailer_;
+};
+
+}  // namespace kiln::cache
