@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -19,6 +20,9 @@ cache::StoreOptions store_options(const EngineOptions& options,
   store.layer_match = options.layer_toolchains == ToolchainMatch::kExact ? cache::Match::kExact
                                                                          : cache::Match::kAny;
   store.logger = logger;
+  // As good as for ever, and still no overflow in finer units.
+  constexpr std::chrono::seconds kLongestWait = std::chrono::hours(24 * 365);
+  store.lock_times.wait_limit = std::min(options.compile_wait, kLongestWait);
   return store;
 }
 

@@ -19,8 +19,12 @@ std::size_t index_of(std::span<const Candidate> candidates, const cache::SourceK
 }
 
 cache::Query query_for(const std::vector<cache::SourceKey>& sources,
-                       const cache::ToolchainKey* toolchain, std::optional<int> driver_major) {
-  return {.sources = sources, .toolchain = toolchain, .max_toolchain_major = driver_major};
+                       const cache::ToolchainKey* toolchain, std::optional<int> driver_major,
+                       bool asked_before = false) {
+  return {.sources = sources,
+          .toolchain = toolchain,
+          .max_toolchain_major = driver_major,
+          .asked_before = asked_before};
 }
 
 std::vector<cache::SourceKey> sources_of(std::span<const Candidate> candidates) {
@@ -104,71 +108,93 @@ bool KernelProvider::cached(std::span<const Candidate> candidates,
 
 Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, const Accept& accept,
                                         std::optional<int> driver_major) {
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (auto entry = kept(candidates[i].source)) {
-      if (accept) {
-        if (auto accepted = accept(*entry); !accepted) {
+  Request request{candidates, accept, driver_major};
+  std::optional<Result<Obtained>> found = find(request);
+  return found ? std::move(*found) : find_or_compile(request);
+}
+
+std::optional<Result<Obtained>> KernelProvider::find(Request& request) {
+  if (auto found = find_kept(request)) {
+    return found;
+  }
+  std::optional<Result<Obtained>> found;
+  if (toolchain()) {
+    found = find_stored(request, &toolchain_key_);
+  }
+  // A toolchain that turns out not to load is like none: entries of any other will do.
+  if (!found && !(toolchain() && compiler())) {
+    found = find_stored(request, nullptr);
+  }
+  return found;
+}
+
+std::optional<Result<Obtained>> KernelProvider::find_kept(const Request& request) {
+  for (std::size_t i = 0; i < request.candidates.size(); ++i) {
+    if (auto entry = kept(request.candidates[i].source)) {
+      if (request.accept) {
+        if (auto accepted = request.accept(*entry); !accepted) {
           return tl::unexpected(std::move(accepted.error().failure));
         }
       }
       return Obtained{std::move(entry), i, true, false, {}};
     }
   }
-  std::string refusals;
-  std::optional<Result<Obtained>> found;
-  if (toolchain()) {
-    found = find_stored(candidates, &toolchain_key_, accept, driver_major, refusals);
-  }
-  // A toolchain that turns out not to load is like none: entries of any other will do.
-  if (!found && !(toolchain() && compiler())) {
-    found = find_stored(candidates, nullptr, accept, driver_major, refusals);
-  }
-  return found ? std::move(*found) : compile(candidates, accept, refusals);
+  return std::nullopt;
 }
 
-std::optional<Result<Obtained>> KernelProvider::find_stored(std::span<const Candidate> candidates,
-                                                            const cache::ToolchainKey* key,
-                                                            const Accept& accept,
-                                                            std::optional<int> driver_major,
-                                                            std::string& refusals) {
-  const std::vector<cache::SourceKey> sources = sources_of(candidates);
+std::optional<Result<Obtained>> KernelProvider::find_stored(Request& request,
+                                                            const cache::ToolchainKey* key) {
+  const std::vector<cache::SourceKey> sources = sources_of(request.candidates);
+  const cache::Query query = query_for(sources, key, request.driver_major, request.asked_before);
   // Ends, since a rejected entry is not given again.
-  while (std::optional<cache::Hit> hit = store_.lookup(query_for(sources, key, driver_major))) {
-    if (accept) {
-      auto accepted = accept(hit->entry);
+  while (std::optional<cache::Hit> hit = store_.lookup(query)) {
+    if (request.accept) {
+      auto accepted = request.accept(hit->entry);
       if (!accepted && !accepted.error().image_refused) {
         return tl::unexpected(std::move(accepted.error().failure));
       }
       if (!accepted) {
         const std::string& reason = accepted.error().failure.message;
-        refusals += fmt::format(" The driver refused the cached {}: {}.", hit->path, reason);
+        request.refusals +=
+            fmt::format(" The driver refused the cached {}: {}.", hit->path, reason);
         store_.reject(*hit, reason);
         continue;
       }
     }
-    const std::size_t index = index_of(candidates, hit->entry.source);
+    const std::size_t index = index_of(request.candidates, hit->entry.source);
     return Obtained{
         std::make_shared<const cache::Entry>(std::move(hit->entry)), index, true, true, {}};
   }
   return std::nullopt;
 }
 
-Result<Obtained> KernelProvider::compile(std::span<const Candidate> candidates,
-                                         const Accept& accept, const std::string& refusals) {
-  const std::string& label = candidates.front().unit.label;
+Result<Obtained> KernelProvider::find_or_compile(Request& request) {
   const Result<Nvrtc>& nvrtc = compiler();
   if (!nvrtc) {
     return fail(nvrtc.error().code,
-                fmt::format("{} is not in the cache ({}) and cannot be compiled: {}{}", label,
-                            store_.root_description(), nvrtc.error().message, refusals));
+                fmt::format("{} is not in the cache ({}) and cannot be "
+                            "compiled: {}{}",
+                            request.candidates.front().unit.label, store_.root_description(),
+                            nvrtc.error().message, request.refusals));
   }
-  const Result<std::size_t> index = compilable(candidates, *nvrtc);
+  const Result<std::size_t> index = compilable(request.candidates, *nvrtc);
   if (!index) {
     return tl::unexpected(index.error());
   }
-  const Candidate& candidate = candidates[*index];
+  // Held until the kernel is stored, so that who waits for it finds it.
+  const cache::CompileLock lock = store_.lock(request.candidates[*index].source, toolchain_key_);
+  request.asked_before = true;
+  if (auto found = find(request)) {
+    return std::move(*found);
+  }
+  return compile(*nvrtc, request, *index);
+}
+
+Result<Obtained> KernelProvider::compile(const Nvrtc& nvrtc, const Request& request,
+                                         std::size_t index) {
+  const Candidate& candidate = request.candidates[index];
   compiles_.fetch_add(1, std::memory_order_relaxed);
-  Result<Compiled> compiled = nvrtc->compile(candidate.unit);
+  Result<Compiled> compiled = nvrtc.compile(candidate.unit);
   if (!compiled) {
     return tl::unexpected(std::move(compiled.error()));
   }
@@ -180,20 +206,20 @@ Result<Obtained> KernelProvider::compile(std::span<const Candidate> candidates,
                                                         .resources = compiled->resources,
                                                         .pdl_wait = compiled->pdl_wait,
                                                         .image = std::move(compiled->cubin)});
-  if (accept) {
-    auto accepted = accept(*entry);
+  if (request.accept) {
+    auto accepted = request.accept(*entry);
     if (!accepted && accepted.error().image_refused) {
-      return fail(
-          ErrorCode::kDriverError,
-          fmt::format("the driver refuses {} as NVRTC {} ({}) just compiled it: {}.{}",
-                      candidate.unit.label, nvrtc->toolchain().version(),
-                      nvrtc->toolchain().nvrtc_path, accepted.error().failure.message, refusals));
+      return fail(ErrorCode::kDriverError,
+                  fmt::format("the driver refuses {} as NVRTC {} ({}) just compiled it: {}.{}",
+                              candidate.unit.label, nvrtc.toolchain().version(),
+                              nvrtc.toolchain().nvrtc_path, accepted.error().failure.message,
+                              request.refusals));
     }
     if (!accepted) {
       return tl::unexpected(std::move(accepted.error().failure));
     }
   }
-  Obtained obtained{std::move(entry), *index, false, false, {}};
+  Obtained obtained{std::move(entry), index, false, false, {}};
   store(obtained);
   return obtained;
 }

@@ -43,8 +43,10 @@ struct Obtained {
 using Accept = std::function<tl::expected<void, LoadFailure>(const cache::Entry&)>;
 
 /// Makes kernels appear: from the cache, else by compiling them into it. Finds NVRTC at the first
-/// lookup and loads it at the first compile. All members may be called from any thread; calls do
-/// not wait for each other's compiles.
+/// lookup and loads it at the first compile. All members may be called from any thread. A call that
+/// misses waits while another thread or process compiles the same kernel into the same root (or one
+/// in 256 others: they share locks), for no longer than StoreOptions::lock_times says; a hit waits
+/// for nobody.
 class KernelProvider {
  public:
   KernelProvider(cache::Store& store, ToolchainInputs inputs);
@@ -68,15 +70,25 @@ class KernelProvider {
   std::uint64_t compiles() const noexcept { return compiles_.load(std::memory_order_relaxed); }
 
  private:
+  /// One call of obtain().
+  struct Request {
+    std::span<const Candidate> candidates;
+    const Accept& accept;
+    std::optional<int> driver_major;
+    bool asked_before = false;  ///< The store has counted the miss.
+    std::string refusals{};     ///< What the driver refused so far.
+  };
+
   std::shared_ptr<const cache::Entry> kept(const cache::SourceKey& source);
+  /// A kernel that need not be compiled, or why `accept` failed for it.
+  std::optional<Result<Obtained>> find(Request& request);
+  std::optional<Result<Obtained>> find_kept(const Request& request);
   /// The first stored entry that `accept` takes, of the toolchain `key` or, when null, of any.
-  /// What the driver refuses is rejected and added to `refusals`. Nothing when the store has none.
-  std::optional<Result<Obtained>> find_stored(std::span<const Candidate> candidates,
-                                              const cache::ToolchainKey* key, const Accept& accept,
-                                              std::optional<int> driver_major,
-                                              std::string& refusals);
-  Result<Obtained> compile(std::span<const Candidate> candidates, const Accept& accept,
-                           const std::string& refusals);
+  /// What the driver refuses is rejected. Nothing when the store has none.
+  std::optional<Result<Obtained>> find_stored(Request& request, const cache::ToolchainKey* key);
+  /// After a miss. Looks again once nobody else compiles the kernel.
+  Result<Obtained> find_or_compile(Request& request);
+  Result<Obtained> compile(const Nvrtc& nvrtc, const Request& request, std::size_t index);
   void store(Obtained& obtained);
 
   cache::Store& store_;

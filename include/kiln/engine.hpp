@@ -8,6 +8,7 @@
 ///       out(out_ptr, kiln::DType::kBF16, {m, 128});
 ///   engine.launch("n128k512_gemm_bf16", {x, w, out}, stream);
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,6 +48,10 @@ struct EngineOptions {
   /// colons between them.
   std::vector<std::string> trusted_keys;
   ToolchainMatch layer_toolchains = ToolchainMatch::kAny;
+  /// How long a call that misses waits at most while another process on this machine compiles the
+  /// same kernel, before it compiles for itself. A process that was killed is not waited for, and
+  /// one that has stopped for 20 s at most. Zero: never waits.
+  std::chrono::seconds compile_wait{600};
   /// Path of libnvrtc.so. Else KILN_NVRTC, the loader's path, the usual toolkit and wheel folders.
   std::string nvrtc;
   /// Path of libcuda.so.1. Else the loader's path.
