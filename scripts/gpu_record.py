@@ -6,8 +6,7 @@
     scripts/gpu_record.py pending ROW REASON   mark a row as not yet run on a GPU, with the reason
     scripts/gpu_record.py check            exit 1 when a row is missing or its digest is not the tree's
 
-An op's digest covers its description, its template and every file of kernel_templates/ that the
-template includes. The launch path's covers the driver layer and the sources of runtime/ that launch.
+An op's digest covers its description, its template and every file that either of them includes. The launch path's covers the driver layer and the sources of runtime/ that launch.
 So device code cannot change without its GPU tests having been run on it, while a change to one op
 leaves the rows of the others alone.
 """
@@ -55,7 +54,7 @@ def op_files(tree, description):
     templates = TEMPLATE_NAME.findall(text)
     if not templates:
         raise SystemExit(f"{description}: names no template (\"...cuh\"), so its digest would cover nothing")
-    files = {str(description.relative_to(tree))}
+    files = closure(tree, str(description.relative_to(tree)))
     for template in templates:
         if not (tree / "kernel_templates" / template).is_file():
             raise SystemExit(f"{description}: names {template}, which is not in kernel_templates/")

@@ -50,7 +50,7 @@ Json describe(const ArgSpec& arg) {
   }
   Json shape = Json::array();
   for (const Dim& dim : arg.shape) {
-    shape.push_back(dim.symbol.empty() ? Json(dim.value) : Json(dim.symbol));
+    shape.push_back(dim.kind == Dim::Kind::kFixed ? Json(dim.value) : Json(dim.text()));
   }
   out["dtypes"] = std::move(dtypes);
   out["shape"] = std::move(shape);

@@ -65,6 +65,8 @@ class Binder {
       }
       for (const Dim& dim : arg.shape) {
         bound.shape.push_back(bind_dim(dim));
+        bound.has_leading |= dim.kind == Dim::Kind::kLeading;
+        bound.has_derived |= dim.kind == Dim::Kind::kDerived;
       }
       bound_.args.push_back(std::move(bound));
       bound_.names.args.push_back(arg.name);
@@ -72,8 +74,8 @@ class Binder {
   }
 
   BoundDim bind_dim(const Dim& dim) {
-    if (dim.symbol.empty()) {
-      return {-1, dim.value};
+    if (dim.kind == Dim::Kind::kFixed || dim.kind == Dim::Kind::kDerived) {
+      return {dim.kind, -1, dim.value};
     }
     std::vector<std::string>& symbols = bound_.names.symbols;
     int index = index_in(symbols, dim.symbol);
@@ -81,7 +83,7 @@ class Binder {
       index = static_cast<int>(symbols.size());
       symbols.push_back(dim.symbol);
     }
-    return {index, 0};
+    return {dim.kind, index, 0};
   }
 
   Status bind_kernel(const KernelSpec& kernel) {
@@ -175,6 +177,10 @@ class Binder {
       bound.type = arg.scalar;
     }
     if (param.source == Param::Source::kStride) {
+      if (bound_.args[static_cast<std::size_t>(bound.index)].has_leading) {
+        return refuse(
+            part, fmt::format("takes a stride of \"{}\", whose number of axes varies", param.name));
+      }
       if (param.axis < 0 || static_cast<std::size_t>(param.axis) >= arg.shape.size()) {
         return refuse(part, fmt::format("takes the stride of axis {} of \"{}\", which has {} axes",
                                         param.axis, param.name, arg.shape.size()));

@@ -111,6 +111,9 @@ class CallCheck {
         return status;
       }
     }
+    if (Status status = check_derived_extents(); !status) {
+      return status;
+    }
     if (Status status = check_overlap(exact_overlap); !status) {
       return status;
     }
@@ -221,20 +224,60 @@ class CallCheck {
 
   Status check_shape(std::size_t i, const DLTensor& tensor) {
     const std::vector<BoundDim>& shape = bound_.args[i].shape;
-    if (tensor.ndim < 0 || static_cast<std::size_t>(tensor.ndim) != shape.size()) {
+    if (!has_rank(i, tensor.ndim)) {
       return wrong_shape(i, "");
     }
     if (tensor.shape == nullptr && tensor.ndim > 0) {
       return wrong(i, "a shape", "null");
     }
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      const std::int64_t extent = tensor.shape[axis];
-      if (extent < 0 || (shape[axis].symbol < 0 && extent != shape[axis].extent)) {
+    // Axes are counted from the last, since the first one described may stand for several.
+    const std::int64_t* extents = tensor.shape + tensor.ndim;
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      const bool is_leading = shape[axis].kind == Dim::Kind::kLeading;
+      std::int64_t extent = 1;
+      do {
+        if (extents == tensor.shape) {
+          break;  // No leading axis, which leaves 1.
+        }
+        --extents;
+        if (*extents < 0 || __builtin_mul_overflow(extent, *extents, &extent)) {
+          return wrong_shape(i, "");
+        }
+      } while (is_leading);
+      if (shape[axis].kind == Dim::Kind::kFixed && extent != shape[axis].extent) {
         return wrong_shape(i, "");
       }
       if (shape[axis].symbol >= 0) {
         if (Status status = set_symbol(i, shape[axis].symbol, extent); !status) {
           return status;
+        }
+      }
+    }
+    return {};
+  }
+
+  bool has_rank(std::size_t i, int rank) const {
+    const auto described = static_cast<int>(bound_.args[i].shape.size());
+    return bound_.args[i].has_leading ? rank >= described - 1 && rank <= Tensor::kMaxRank
+                                      : rank == described;
+  }
+
+  // Once all symbols are known.
+  Status check_derived_extents() const {
+    for (std::size_t i = 0; i < args_.size(); ++i) {
+      if (!bound_.args[i].has_derived || args_[i].kind() != Arg::Kind::kTensor) {
+        continue;
+      }
+      const std::vector<Dim>& shape = bound_.op.args[i].shape;
+      const DLTensor& tensor = args_[i].tensor();
+      const std::int64_t* const extents = tensor.shape + tensor.ndim - shape.size();
+      for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        if (shape[axis].kind != Dim::Kind::kDerived) {
+          continue;
+        }
+        const std::int64_t expected = shape[axis].derive(problem_);
+        if (extents[axis] != expected) {
+          return wrong_shape(i, fmt::format(" with {} = {}", shape[axis].symbol, expected));
         }
       }
     }
@@ -264,7 +307,7 @@ class CallCheck {
     std::string shape;
     for (const Dim& dim : bound_.op.args[i].shape) {
       shape += shape.empty() ? "" : ", ";
-      shape += dim.symbol.empty() ? std::to_string(dim.value) : dim.symbol;
+      shape += dim.text();
     }
     const DLTensor& tensor = args_[i].tensor();
     return wrong(i, fmt::format("shape [{}]{}", shape, where), list(tensor.shape, tensor.ndim));

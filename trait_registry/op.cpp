@@ -6,6 +6,34 @@
 
 namespace kiln {
 
+Dim Dim::leading(std::string symbol_name) {
+  Dim dim(0);
+  dim.kind = Kind::kLeading;
+  dim.symbol = std::move(symbol_name);
+  return dim;
+}
+
+Dim Dim::derived(std::string expression, std::function<std::int64_t(const Problem&)> function) {
+  Dim dim(0);
+  dim.kind = Kind::kDerived;
+  dim.symbol = std::move(expression);
+  dim.derive = std::move(function);
+  return dim;
+}
+
+std::string Dim::text() const {
+  switch (kind) {
+    case Kind::kFixed:
+      return std::to_string(value);
+    case Kind::kLeading:
+      return symbol + "...";
+    case Kind::kSymbol:
+    case Kind::kDerived:
+      break;
+  }
+  return symbol;
+}
+
 TraitSpec TraitSpec::integers(std::string name, std::string summary, std::int64_t first,
                               std::int64_t last) {
   TraitSpec spec{std::move(name), std::move(summary), Kind::kInteger, {}, {}};

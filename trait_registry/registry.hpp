@@ -20,13 +20,16 @@ namespace kiln::registry {
 
 /// One axis of a tensor argument.
 struct BoundDim {
-  int symbol = -1;          ///< Index into BoundOp::names.symbols, or -1 when the extent is fixed.
+  Dim::Kind kind = Dim::Kind::kFixed;
+  int symbol = -1;          ///< Index into BoundOp::names.symbols; -1 when fixed or derived.
   std::int64_t extent = 0;  ///< The extent when it is fixed.
 };
 
 /// One argument, with its names looked up.
 struct BoundArg {
   std::vector<BoundDim> shape;
+  bool has_leading = false;  ///< The first of `shape` stands for any number of axes.
+  bool has_derived = false;
   std::uint32_t dtype_mask = 0;   ///< Bit `1 << dtype` for each allowed DType.
   std::uint32_t i32_strides = 0;  ///< Bit `1 << axis` for each stride some kernel takes as 32 bits.
   bool written = false;           ///< kWrite or kReadWrite.

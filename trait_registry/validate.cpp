@@ -51,17 +51,39 @@ Status check_op(const Op& op) {
   return {};
 }
 
+Status check_dim(const Op& op, const Dim& dim, const std::string& part) {
+  switch (dim.kind) {
+    case Dim::Kind::kFixed:
+      return dim.value >= 1
+                 ? Status()
+                 : bad(op, part,
+                       fmt::format("a fixed extent must be at least 1, found {}", dim.value));
+    case Dim::Kind::kSymbol:
+    case Dim::Kind::kLeading:
+      return is_name(dim.symbol)
+                 ? Status()
+                 : bad(op, part, fmt::format("\"{}\" is no name for a symbol", dim.symbol));
+    case Dim::Kind::kDerived:
+      break;
+  }
+  return !dim.symbol.empty() && dim.derive
+             ? Status()
+             : bad(op, part, "a derived extent needs an expression and a function");
+}
+
 Status check_shape(const Op& op, const ArgSpec& arg, const std::string& part) {
   if (arg.shape.size() > static_cast<std::size_t>(Tensor::kMaxRank)) {
     return bad(op, part,
                fmt::format("has {} axes, more than {}", arg.shape.size(), Tensor::kMaxRank));
   }
   for (const Dim& dim : arg.shape) {
-    if (dim.symbol.empty() && dim.value < 1) {
-      return bad(op, part, fmt::format("a fixed extent must be at least 1, found {}", dim.value));
+    if (Status status = check_dim(op, dim, part); !status) {
+      return status;
     }
-    if (!dim.symbol.empty() && !is_name(dim.symbol)) {
-      return bad(op, part, fmt::format("\"{}\" is no name for a symbol", dim.symbol));
+    if (dim.kind == Dim::Kind::kLeading &&
+        (&dim != arg.shape.data() || arg.layout != Layout::kContiguous)) {
+      return bad(op, part,
+                 fmt::format("\"{}\" must be the first axis of a contiguous tensor", dim.text()));
     }
   }
   return {};

@@ -22,15 +22,31 @@ namespace kiln {
 // ---------------------------------------------------------------------------------------------
 // Arguments
 
-/// One axis of a tensor's shape: a fixed extent, or a symbol that every use in the op must agree
-/// on.
+class Problem;
+
+/// One axis of a tensor's shape: a fixed extent, a symbol that every use in the op must agree on,
+/// or an extent that follows from the symbols. The first may also stand for several axes.
 struct Dim {
-  Dim(const char* symbol_name) : symbol(symbol_name) {}
+  enum class Kind : std::uint8_t { kFixed, kSymbol, kLeading, kDerived };
+
+  Dim(const char* symbol_name) : kind(Kind::kSymbol), symbol(symbol_name) {}
   Dim(std::int64_t extent) : value(extent) {}
   Dim(int extent) : value(extent) {}
 
-  std::string symbol;      ///< Empty when the extent is fixed.
-  std::int64_t value = 0;  ///< The extent when symbol is empty.
+  /// Any number of leading axes, also none; their product is the symbol's value. Only as the first
+  /// Dim of a contiguous tensor.
+  static Dim leading(std::string symbol_name);
+  /// An extent worked out from the symbols, which other axes must give; `expression` says how, for
+  /// example "4*k". No axis gives a symbol its value through a derived extent.
+  static Dim derived(std::string expression, std::function<std::int64_t(const Problem&)> function);
+
+  /// "512", "m", "m...", "4*k".
+  std::string text() const;
+
+  Kind kind = Kind::kFixed;
+  std::string symbol{};    ///< Of kSymbol and kLeading; the expression of kDerived.
+  std::int64_t value = 0;  ///< Of kFixed.
+  std::function<std::int64_t(const Problem&)> derive{};  ///< Of kDerived.
 };
 
 enum class Layout : std::uint8_t {

@@ -5,6 +5,7 @@
 
 namespace kiln {
 
+using uint8 = unsigned char;
 using uint16 = unsigned short;
 using uint32 = unsigned int;
 using int64 = long long;

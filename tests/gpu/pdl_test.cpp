@@ -1,73 +1,16 @@
 // Programmatic dependent launch, docs/kernel_contracts.md section 0: a kernel behind a producer
 // that releases its dependents at once and stores late must still see what the producer stored, and
 // a kernel behind it may not overwrite what it still reads.
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "tests/gpu/support/gemm_case.hpp"
+#include "tests/gpu/support/late_copy.hpp"
 #include "tests/support/catch.hpp"
 
 namespace kiln::gpu {
 namespace {
-
-constexpr std::int64_t kDelayNs = 100'000;
-
-// Copies after a delay, having released its dependents first: the worst producer there is.
-constexpr const char* kLateCopySource = R"cuda(
-template <bool PDL>
-__global__ void __launch_bounds__(256)
-late_copy(const unsigned short* from, unsigned short* to, long long count, long long delay_ns) {
-#if __CUDA_ARCH__ >= 900
-  if (PDL) {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-  }
-#endif
-  unsigned long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while ((long long)(now - start) < delay_ns);
-  for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
-    to[i] = from[i];
-  }
-}
-)cuda";
-
-Op late_copy_op() {
-  ArgSpec from;
-  from.name = "from";
-  from.dtypes = {DType::kBF16};
-  from.shape = {"count"};
-  ArgSpec to = from;
-  to.name = "to";
-  to.access = Access::kWrite;
-  ArgSpec delay;
-  delay.name = "delay_ns";
-
-  KernelSpec kernel;
-  kernel.name = "late_copy";
-  kernel.source = "late_copy.cu";
-  kernel.instantiation = "late_copy<{PDL}>";
-  kernel.params = {Param::data("from"), Param::data("to"), Param::dim("count"),
-                   Param::scalar("delay_ns")};
-  kernel.geometry = [](const Problem&, const Traits&) {
-    return Geometry{.grid = {8, 1, 1}, .block = {256, 1, 1}, .cluster = {}};
-  };
-
-  Op op;
-  op.name = "test_late_copy";
-  op.family = "test";
-  op.summary = "Copies after a delay, having released its dependents.";
-  op.args = {from, to, delay};
-  op.traits = {TraitSpec::boolean(std::string(kPdlTrait), "Programmatic dependent launch.")};
-  op.choose = [](const Problem&, Traits&) {};
-  op.kernels = {kernel};
-  op.sources = {{"late_copy.cu", kLateCopySource}};
-  return op;
-}
 
 /// One GEMM's buffers and the launches that the tests chain.
 class Chain {
@@ -80,20 +23,10 @@ class Chain {
         x(first.x.size() * 2),
         w(first.w.size() * 2),
         out(static_cast<std::size_t>(m * shape.n) * 2),
-        out2(static_cast<std::size_t>(m * shape.n) * 2) {
-    Gpu& gpu = Gpu::instance();
-    const std::vector<std::string> names = gpu.engine.op_names();
-    if (std::find(names.begin(), names.end(), "test_late_copy") == names.end()) {
-      gpu.engine.register_op(late_copy_op());
-    }
-  }
+        out2(static_cast<std::size_t>(m * shape.n) * 2) {}
 
   void copy(const Buffer& from, const Buffer& to, std::int64_t delay_ns) const {
-    const auto count = static_cast<std::int64_t>(from.bytes() / 2);
-    Gpu& gpu = Gpu::instance();
-    const Tensor source(from.data(), DType::kBF16, {count});
-    const Tensor target(to.data(), DType::kBF16, {count});
-    gpu.engine.launch("test_late_copy", {source, target, delay_ns}, gpu.stream.get());
+    late_copy(from.data(), to.data(), from.bytes(), delay_ns);
   }
   void gemm(const Buffer& weights, const GuardedBuffer& to, bool constants_ready = true) const {
     Gpu& gpu = Gpu::instance();
@@ -213,18 +146,13 @@ TEST_CASE("An output is not overwritten by the next kernel before a late reader 
   const std::int64_t m = GENERATE(from_range(std::begin(kRows), std::end(kRows)));
   CAPTURE(shape.op, m);
   const Chain chain(shape, m);
-  const Gpu& gpu = Gpu::instance();
   const Buffer copied(chain.out.bytes());
   eagerly_and_replayed(
       chain,
       [&] {
         chain.copy(chain.first.x_device, chain.x, 0);
         chain.gemm(chain.first.w_device, chain.out);
-        const auto count = static_cast<std::int64_t>(chain.out.bytes() / 2);
-        const Tensor source(chain.out.data(), DType::kBF16, {count});
-        const Tensor target(copied.data(), DType::kBF16, {count});
-        Gpu::instance().engine.launch("test_late_copy", {source, target, kDelayNs},
-                                      gpu.stream.get());
+        late_copy(chain.out.data(), copied.data(), chain.out.bytes(), kDelayNs);
         chain.gemm(chain.second.w_device, chain.out);
       },
       [&] {

@@ -158,6 +158,42 @@ TEST_CASE("A wrong shape is an error that shows the symbols and what came") {
   CHECK(checker.error(call) == "argument \"x\": expected shape [m, k], found [-1, 16]");
 }
 
+TEST_CASE("A derived extent is compared once the symbols are known, wherever they come from") {
+  Op op = test::sample_op();
+  op.args[0].shape[1] = Dim::derived("2*k", [](const Problem& p) { return 2 * p.dim("k"); });
+  Checker checker(op);  // k now comes from table alone, which follows x.
+  Call call;
+  call.x = Tensor(at(kX), DType::kBF16, {8, 32});
+  CHECK(checker.error(call).empty());
+  CHECK(checker.problem().dim("k") == 16);
+  call.x = Tensor(at(kX), DType::kBF16, {8, 16});
+  CHECK(checker.error(call) ==
+        "argument \"x\": expected shape [m, 2*k] with 2*k = 32, found [8, 16]");
+}
+
+TEST_CASE("A leading symbol is the product of any number of axes") {
+  Op op = test::sample_op();
+  op.args[4].shape[0] = Dim::leading("m");
+  Checker checker(op);
+  Call call;
+  CHECK(checker.error(call).empty());
+  call.out = Tensor(at(kOut), DType::kF32, {2, 1, 4, 4});
+  CHECK(checker.error(call).empty());
+  call.out = Tensor(at(kOut), DType::kF32, {2, 2, 4});
+  CHECK(checker.error(call) ==
+        "argument \"out\": expected shape [m..., 4] with m = 8 as in argument \"x\", found [2, 2, "
+        "4]");
+  call.out = Tensor(at(kOut), DType::kF32, {4});
+  call.x = Tensor(at(kX), DType::kBF16, {1, 16});
+  call.mask = Tensor(at(kMask), DType::kU8, {1});
+  CHECK(checker.error(call).empty());  // No axis: one.
+  call.out = Tensor(at(kOut), DType::kF32, {});
+  CHECK(checker.error(call) == "argument \"out\": expected shape [m..., 4], found []");
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  call.out = Tensor(at(kOut), DType::kF32, {kHuge, kHuge, 4});
+  CHECK(checker.error(call).find("expected shape [m..., 4], found") != std::string::npos);
+}
+
 TEST_CASE("A tensor without a shape is an error") {
   Checker checker;
   const Call call;

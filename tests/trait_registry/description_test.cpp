@@ -68,6 +68,14 @@ TEST_CASE("Arguments that contradict themselves are refused") {
        [](Op& op) { op.args[4].shape[1] = 0; }},
       {", argument \"out\": \"m k\" is no name for a symbol",
        [](Op& op) { op.args[4].shape[1] = "m k"; }},
+      {", argument \"out\": \"m...\" must be the first axis of a contiguous tensor",
+       [](Op& op) { op.args[4].shape[1] = Dim::leading("m"); }},
+      {", argument \"x\": \"m...\" must be the first axis of a contiguous tensor",
+       [](Op& op) { op.args[0].shape[0] = Dim::leading("m"); }},
+      {", argument \"out\": \"m k\" is no name for a symbol",
+       [](Op& op) { op.args[4].shape[0] = Dim::leading("m k"); }},
+      {", argument \"out\": a derived extent needs an expression and a function",
+       [](Op& op) { op.args[4].shape[1] = Dim::derived("4*k", nullptr); }},
       {", argument \"x\": has 9 axes, more than 8",
        [](Op& op) { op.args[0].shape.assign(9, Dim("m")); }},
       {", argument \"eps\": has a shape, but no dtype", [](Op& op) { op.args[3].shape = {"m"}; }},
@@ -154,6 +162,11 @@ TEST_CASE("Kernels that contradict the op are refused") {
        [](Op& op) { op.kernels[0].params[0] = Param::scalar("x"); }},
       {", kernel \"main\", parameter 1: takes the stride of axis 2 of \"x\", which has 2 axes",
        [](Op& op) { op.kernels[0].params[1] = Param::stride("x", 2); }},
+      {", kernel \"main\", parameter 1: takes a stride of \"x\", whose number of axes varies",
+       [](Op& op) {
+         op.args[0].shape[0] = Dim::leading("m");
+         op.args[0].layout = Layout::kContiguous;
+       }},
       {", kernel \"main\", parameter 1: the stride of \"x\" must be i32 or i64",
        [](Op& op) { op.kernels[0].params[1] = Param::stride("x", 0, ScalarType::kF32); }},
       {", kernel \"main\", parameter 6: takes dim \"n\", which is no symbol of any shape",

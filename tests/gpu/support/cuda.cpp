@@ -141,6 +141,14 @@ void GuardedBuffer::poison(std::uint8_t byte) const {
   }
 }
 
+std::vector<std::uint8_t> GuardedBuffer::download() const {
+  std::vector<std::uint8_t> host(bytes_);
+  if (!host.empty()) {
+    buffer_.download(host.data(), bytes_, kCanaryBytes);
+  }
+  return host;
+}
+
 std::vector<std::uint16_t> GuardedBuffer::download_u16() const {
   std::vector<std::uint16_t> host(bytes_ / 2);
   if (!host.empty()) {

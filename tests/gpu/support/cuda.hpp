@@ -104,6 +104,7 @@ class GuardedBuffer {
   void* data() const noexcept { return static_cast<std::uint8_t*>(buffer_.data()) + kCanaryBytes; }
   std::size_t bytes() const noexcept { return bytes_; }
   void poison(std::uint8_t byte) const;
+  std::vector<std::uint8_t> download() const;
   std::vector<std::uint16_t> download_u16() const;
   bool canaries_intact() const;
 

@@ -1,0 +1,283 @@
+// Root mean square norms: where the values of a row come from, what becomes of the normalised row,
+// and the loop over rows that all norms share.
+// May live here: sources of rows, sinks, and that loop. Not the order of the sum (row_sum.cuh) or
+// MXFP8 (mxfp8.cuh).
+//
+// A CTA takes blockDim.y rows at once, blockDim.x threads each; with CTAS > 1 the CTAs of a cluster
+// share one row instead. Every thread holds VECTORS vectors of 8 elements of a row. Rows are dealt
+// out round robin until none is left, so any grid is right. The loads of a thread's next row are
+// under way while it sums and stores the present one.
+#pragma once
+
+#include "prelude/bf16.cuh"
+#include "prelude/global.cuh"
+#include "prelude/mxfp8.cuh"
+#include "prelude/pdl.cuh"
+#include "prelude/row_sum.cuh"
+#include "prelude/types.cuh"
+#include "prelude/vector8.cuh"
+
+namespace kiln {
+
+// ---------------------------------------------------------------------------------------------
+// Sources: Row<VECTORS> is what one thread has loaded of a row.
+
+// The rows of a matrix. Row strides are in elements.
+template <typename X>
+struct MatrixRows {
+  using Element = X;
+  const X* x;
+  int64 row_stride;
+
+  template <int VECTORS>
+  struct Row {
+    Vector8<X> vectors[VECTORS];
+  };
+
+  template <int VECTORS>
+  __device__ __forceinline__ void begin_row(uint32, Row<VECTORS>&) const {}
+  template <int VECTORS>
+  __device__ __forceinline__ void load_vector(uint32 row, uint32 vector, int j,
+                                              Row<VECTORS>& loaded) const {
+    load(x + (row * row_stride + vector * 8), loaded.vectors[j]);
+  }
+  template <int VECTORS>
+  __device__ __forceinline__ Vector8<X> values(const Row<VECTORS>& loaded, int j) const {
+    return loaded.vectors[j];
+  }
+};
+
+// Rows that are the weighted sum of four streams of k elements, which lie one after the other in a
+// row of x; pre has the four weights of each row.
+template <typename PRE>
+struct StreamRows {
+  using Element = bf16;
+  enum : int { kStreams = 4 };
+  const bf16* x;
+  int64 row_stride;
+  const PRE* pre;
+  uint32 k;
+
+  template <int VECTORS>
+  struct Row {
+    Vector8<bf16> vectors[VECTORS][kStreams];
+    PRE weights[kStreams];
+  };
+
+  template <int VECTORS>
+  __device__ __forceinline__ void begin_row(uint32 row, Row<VECTORS>& loaded) const {
+#pragma unroll
+    for (int c = 0; c < kStreams; ++c)
+      loaded.weights[c] = load_element(pre + (static_cast<int64>(row) * kStreams + c));
+  }
+  template <int VECTORS>
+  __device__ __forceinline__ void load_vector(uint32 row, uint32 vector, int j,
+                                              Row<VECTORS>& loaded) const {
+    const bf16* const first = x + (row * row_stride + vector * 8);
+#pragma unroll
+    for (int c = 0; c < kStreams; ++c)
+      load(first + c * k, loaded.vectors[j][c]);
+  }
+  // The sum is rounded to bf16 before the norm sees it, as the unfused combine stores it.
+  template <int VECTORS>
+  __device__ __forceinline__ Vector8<bf16> values(const Row<VECTORS>& loaded, int j) const {
+    float sums[8] = {};
+#pragma unroll
+    for (int c = 0; c < kStreams; ++c) {
+      float stream[8];
+      to_float(loaded.vectors[j][c], stream);
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        sums[i] = __fmaf_rn(stream[i], to_float(loaded.weights[c]), sums[i]);
+    }
+    Vector8<bf16> result;
+    from_float(sums, result);
+    return result;
+  }
+};
+
+// ---------------------------------------------------------------------------------------------
+// Sinks. store is called by all lanes of a warp, with consecutive vectors; one past the end of the
+// row (not `inside`) is not stored.
+
+template <typename Y>
+struct StoreRows {
+  Y* y;
+  uint32 k;
+
+  __device__ __forceinline__ void zero_padding(uint32, uint32) const {}
+  __device__ __forceinline__ void store(uint32 row, uint32 vector, bool inside,
+                                        const Vector8<Y>& values) const {
+    if (inside)
+      kiln::store(y + (static_cast<int64>(row) * k + vector * 8), values);
+  }
+};
+
+struct StoreAndQuantizeRows {
+  bf16* y;
+  Mxfp8Matrix matrix;
+
+  __device__ __forceinline__ void zero_padding(uint32 thread, uint32 threads) const {
+    matrix.zero_padding(thread, threads);
+  }
+  __device__ __forceinline__ void store(uint32 row, uint32 vector, bool inside,
+                                        const Vector8<bf16>& values) const {
+    const QuantizedVector quantized = quantize(values);
+    if (inside)
+      kiln::store(y + (static_cast<int64>(row) * matrix.k + vector * 8), values);
+    matrix.store(row, vector, quantized);
+  }
+};
+
+// ---------------------------------------------------------------------------------------------
+// The loop
+
+struct NormShape {
+  uint32 m;
+  uint32 k;
+  float eps;
+  bool constants_early;
+};
+
+// y = (x * inv) * w, each product rounded, then once more to y's type.
+template <typename Y, typename X, typename W>
+__device__ __forceinline__ Vector8<Y> normalize(const Vector8<X>& x, float inverse,
+                                                const Vector8<W>& w) {
+  float values[8];
+  float weights[8];
+  to_float(x, values);
+  to_float(w, weights);
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    values[i] = __fmul_rn(__fmul_rn(values[i], inverse), weights[i]);
+  Vector8<Y> result;
+  from_float(values, result);
+  return result;
+}
+
+__device__ __forceinline__ uint32 thread_of_grid() {
+  return (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+
+// Rows of at most 8,192 elements.
+template <int VECTORS, int CTAS, bool PDL, class Source, class Sink, typename W>
+__device__ __forceinline__ void normalize_rows(const Source& source, const W* w, const Sink& sink,
+                                               const NormShape& shape) {
+  using X = typename Source::Element;
+  launch_dependents<PDL>();
+  const uint32 vectors = shape.k / 8;
+  const uint32 warps = blockDim.x / kWarpLanes;
+  const uint32 rank = CTAS == 1 ? 0 : blockIdx.x % CTAS;
+  const uint32 segment = rank * warps + threadIdx.x / kWarpLanes;
+  const uint32 segment_step = CTAS * warps;
+  const uint32 step = gridDim.x / CTAS * blockDim.y;
+  uint32 first = blockIdx.x / CTAS * blockDim.y;
+
+  uint32 vector[VECTORS];
+  bool inside[VECTORS];
+#pragma unroll
+  for (int j = 0; j < VECTORS; ++j) {
+    vector[j] = (segment + j * segment_step) * kVectorsPerSegment + threadIdx.x % kWarpLanes;
+    inside[j] = vector[j] < vectors;
+  }
+  Vector8<W> weights[VECTORS] = {};
+  const auto load_weights = [&] {
+#pragma unroll
+    for (int j = 0; j < VECTORS; ++j) {
+      if (inside[j])
+        load(w + vector[j] * 8, weights[j]);
+    }
+  };
+  // Rows past the end repeat the last one, since all threads meet at the barriers.
+  typename Source::template Row<VECTORS> loaded = {};
+  const auto load_row = [&](uint32 row) {
+    row = min(row, shape.m - 1);
+    source.begin_row(row, loaded);
+#pragma unroll
+    for (int j = 0; j < VECTORS; ++j) {
+      if (inside[j])
+        source.load_vector(row, vector[j], j, loaded);
+    }
+  };
+
+  __shared__ RowSumStorage<CTAS> storage;
+  RowSum<VECTORS, CTAS> row_sum(storage, (vectors + kVectorsPerSegment - 1) / kVectorsPerSegment,
+                                segment, segment_step);
+  const float k = static_cast<float>(shape.k);
+  if (!PDL || shape.constants_early)
+    load_weights();
+  wait_for_prerequisites<PDL>();
+  load_row(first + threadIdx.y);
+  if (PDL && !shape.constants_early)
+    load_weights();
+  sink.zero_padding(thread_of_grid(), gridDim.x * blockDim.y * blockDim.x);
+
+  for (; first < shape.m; first += step) {
+    const uint32 row = first + threadIdx.y;
+    Vector8<X> values[VECTORS];
+    float chains[VECTORS];
+#pragma unroll
+    for (int j = 0; j < VECTORS; ++j) {
+      values[j] = source.values(loaded, j);
+      float terms[8];
+      to_float(values[j], terms);
+      chains[j] = inside[j] ? add_squares(terms, 0.0f) : 0.0f;
+    }
+    if (first + step < shape.m)
+      load_row(row + step);
+    const float inverse = inverse_rms(row_sum(chains), k, shape.eps);
+    if (row < shape.m) {
+#pragma unroll
+      for (int j = 0; j < VECTORS; ++j)
+        sink.store(row, vector[j], inside[j], normalize<X>(values[j], inverse, weights[j]));
+    }
+  }
+}
+
+// Rows of any length, by CTAs of 1,024 threads: a chain goes on over the row, which is then read
+// again.
+template <bool PDL, class Source, class Sink, typename W>
+__device__ __forceinline__ void normalize_long_rows(const Source& source, const W* w,
+                                                    const Sink& sink, const NormShape& shape) {
+  using X = typename Source::Element;
+  launch_dependents<PDL>();
+  const uint32 vectors = shape.k / 8;
+  __shared__ RowSumStorage<1> storage;
+  RowSum<1, 1> row_sum(storage, kSegments, threadIdx.x / kWarpLanes, kSegments);
+  const float k = static_cast<float>(shape.k);
+  wait_for_prerequisites<PDL>();
+  sink.zero_padding(thread_of_grid(), gridDim.x * blockDim.x);
+
+  for (uint32 row = blockIdx.x; row < shape.m; row += gridDim.x) {
+    typename Source::template Row<1> loaded;
+    float chains[1] = {0.0f};
+#pragma unroll 4
+    for (uint32 vector = threadIdx.x; vector < vectors; vector += kVectorsPerRow) {
+      source.load_vector(row, vector, 0, loaded);
+      float terms[8];
+      to_float(source.values(loaded, 0), terms);
+      chains[0] = add_squares(terms, chains[0]);
+    }
+    const float inverse = inverse_rms(row_sum(chains), k, shape.eps);
+    const uint32 end = (vectors + kWarpLanes - 1) / kWarpLanes * kWarpLanes;
+#pragma unroll 2
+    for (uint32 vector = threadIdx.x; vector < end; vector += kVectorsPerRow) {
+      const bool inside = vector < vectors;
+      Vector8<W> weights = {};
+      loaded = {};
+      if (inside) {
+        source.load_vector(row, vector, 0, loaded);
+        load(w + vector * 8, weights);
+      }
+      sink.store(row, vector, inside, normalize<X>(source.values(loaded, 0), inverse, weights));
+    }
+  }
+}
+
+// Threads of a CTA at most: those of one row of 8,192 elements.
+template <int VECTORS, int CTAS>
+__device__ constexpr int max_norm_threads() {
+  return int{kVectorsPerRow} / (VECTORS == 0 ? 1 : VECTORS * CTAS);
+}
+
+}  // namespace kiln

@@ -1,0 +1,67 @@
+#include <kiln/op.hpp>
+
+#include "trait_registry/ops/row_launch.hpp"
+
+namespace kiln::registry::ops {
+namespace {
+
+void choose(const Problem& problem, Traits& traits) {
+  const std::int64_t m = problem.dim("m");
+  const std::int64_t k = problem.dim("k");
+  traits.set("VECTORS", k > kLongestShortRow ? 0 : m <= 256 ? 1 : 2);
+  traits.set("CTAS", norm_ctas(problem));
+}
+
+Geometry geometry(const Problem& problem, const Traits& traits) {
+  const std::int64_t vectors = traits["VECTORS"];
+  return NormLaunch{vectors, traits["CTAS"], vectors == 1 ? 1536 : 1024}.geometry(problem);
+}
+
+}  // namespace
+
+Op layernorm_rmsnorm() {
+  Op op;
+  op.name = "rmsnorm";
+  op.family = "layernorm";
+  op.summary = "y = (x / rms(x)) * w over rows of bf16";
+  op.args = {
+      {.name = "x",
+       .summary = "Activations; k is a multiple of 8.",
+       .dtypes = {DType::kBF16},
+       .shape = {"m", "k"},
+       .layout = Layout::kRowStrided},
+      {.name = "w",
+       .summary = "Weights.",
+       .dtypes = {DType::kBF16},
+       .shape = {"k"},
+       .constant = true},
+      {.name = "eps", .summary = "Added to the mean square.", .scalar = ScalarType::kF32},
+      {.name = "y",
+       .summary = "The normalised rows.",
+       .dtypes = {DType::kBF16},
+       .shape = {"m", "k"},
+       .access = Access::kWrite},
+  };
+  op.traits = {
+      {.name = "VECTORS",
+       .summary = "vectors of 8 elements that one thread holds; 0: the row is read twice",
+       .domain = {0, 1, 2, 4}},
+      {.name = "CTAS", .summary = "CTAs of a cluster that share a row", .domain = {1, 2, 4}},
+      TraitSpec::boolean("PDL", "programmatic dependent launch"),
+  };
+  op.kernels = {{
+      .name = "norm",
+      .source = "layernorm/rmsnorm.cuh",
+      .instantiation = "kiln::rmsnorm<kiln::bf16, kiln::bf16, {VECTORS}, {CTAS}, {PDL}>",
+      .params = {Param::data("x"), Param::stride("x", 0), Param::data("w"), Param::data("y"),
+                 Param::scalar("eps"), Param::dim("m", ScalarType::kI32),
+                 Param::dim("k", ScalarType::kI32), Param::constants_ready()},
+      .geometry = geometry,
+  }};
+  op.choose = choose;
+  op.exists = norm_exists;
+  op.contract = [](const Problem& problem) { return wrong_k(problem, 8); };
+  return op;
+}
+
+}  // namespace kiln::registry::ops

@@ -1,0 +1,70 @@
+#include <kiln/op.hpp>
+
+#include "trait_registry/ops/row_launch.hpp"
+
+namespace kiln::registry::ops {
+namespace {
+
+void choose(const Problem& problem, Traits& traits) {
+  traits.set("X", problem.dtype("x") == DType::kF32 ? 1 : 0);
+  traits.set("W", problem.dtype("w") == DType::kF32 ? 1 : 0);
+  traits.set("VECTORS", problem.dim("k") > kLongestShortRow ? 0 : 1);
+  traits.set("CTAS", norm_ctas(problem));
+}
+
+Geometry geometry(const Problem& problem, const Traits& traits) {
+  return NormLaunch{traits["VECTORS"], traits["CTAS"], 1408}.geometry(problem);
+}
+
+}  // namespace
+
+Op layernorm_rmsnorm_fp32() {
+  Op op;
+  op.name = "rmsnorm_fp32";
+  op.family = "layernorm";
+  op.summary = "y = (x / rms(x)) * w over rows of bf16 or fp32, with weights of either type";
+  op.args = {
+      {.name = "x",
+       .summary = "Activations, of any leading shape; k is a multiple of 8.",
+       .dtypes = {DType::kBF16, DType::kF32},
+       .shape = {Dim::leading("m"), "k"}},
+      {.name = "w",
+       .summary = "Weights.",
+       .dtypes = {DType::kBF16, DType::kF32},
+       .shape = {"k"},
+       .constant = true},
+      {.name = "eps", .summary = "Added to the mean square.", .scalar = ScalarType::kF32},
+      {.name = "y",
+       .summary = "The normalised rows, of x's dtype.",
+       .dtypes = {DType::kBF16, DType::kF32},
+       .shape = {Dim::leading("m"), "k"},
+       .access = Access::kWrite},
+  };
+  op.traits = {
+      TraitSpec::choice("X", "element type of x and y", {"kiln::bf16", "float"}),
+      TraitSpec::choice("W", "element type of w", {"kiln::bf16", "float"}),
+      {.name = "VECTORS",
+       .summary = "vectors of 8 elements that one thread holds; 0: the row is read twice",
+       .domain = {0, 1}},
+      {.name = "CTAS", .summary = "CTAs of a cluster that share a row", .domain = {1, 4}},
+      TraitSpec::boolean("PDL", "programmatic dependent launch"),
+  };
+  op.kernels = {{
+      .name = "norm",
+      .source = "layernorm/rmsnorm.cuh",
+      .instantiation = "kiln::rmsnorm<{X}, {W}, {VECTORS}, {CTAS}, {PDL}>",
+      .params = {Param::data("x"), Param::dim("k"), Param::data("w"), Param::data("y"),
+                 Param::scalar("eps"), Param::dim("m", ScalarType::kI32),
+                 Param::dim("k", ScalarType::kI32), Param::constants_ready()},
+      .geometry = geometry,
+  }};
+  op.choose = choose;
+  op.exists = norm_exists;
+  op.contract = [](const Problem& problem) {
+    return problem.dtype("x") == problem.dtype("y") ? wrong_k(problem, 8)
+                                                    : std::string("y must have x's dtype");
+  };
+  return op;
+}
+
+}  // namespace kiln::registry::ops
