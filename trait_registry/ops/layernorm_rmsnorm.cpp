@@ -52,7 +52,7 @@ Op layernorm_rmsnorm() {
   op.kernels = {{
       .name = "norm",
       .source = "layernorm/rmsnorm.cuh",
-      .instantiation = "kiln::rmsnorm<kiln::bf16, kiln::bf16, {VECTORS}, {CTAS}, {PDL}>",
+      .instantiation = "kiln::rmsnorm<{VECTORS}, {CTAS}, {PDL}>",
       .params = {Param::data("x"), Param::stride("x", 0), Param::data("w"), Param::data("y"),
                  Param::scalar("eps"), Param::dim("m", ScalarType::kI32),
                  Param::dim("k", ScalarType::kI32), Param::constants_ready()},

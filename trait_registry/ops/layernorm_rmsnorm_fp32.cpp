@@ -51,11 +51,11 @@ Op layernorm_rmsnorm_fp32() {
   };
   op.kernels = {{
       .name = "norm",
-      .source = "layernorm/rmsnorm.cuh",
-      .instantiation = "kiln::rmsnorm<{X}, {W}, {VECTORS}, {CTAS}, {PDL}>",
-      .params = {Param::data("x"), Param::dim("k"), Param::data("w"), Param::data("y"),
-                 Param::scalar("eps"), Param::dim("m", ScalarType::kI32),
-                 Param::dim("k", ScalarType::kI32), Param::constants_ready()},
+      .source = "layernorm/rmsnorm_fp32.cuh",
+      .instantiation = "kiln::rmsnorm_fp32<{X}, {W}, {VECTORS}, {CTAS}, {PDL}>",
+      .params = {Param::data("x"), Param::data("w"), Param::data("y"), Param::scalar("eps"),
+                 Param::dim("m", ScalarType::kI32), Param::dim("k", ScalarType::kI32),
+                 Param::constants_ready()},
       .geometry = geometry,
   }};
   op.choose = choose;
