@@ -5,7 +5,8 @@
 ///
 /// [on-disk.begin]
 ///   <root>/v1/<target>/<major>.<minor>-<toolchain digest>/<source digest>.cubin    one entry
-///   <root>/v1/tmp/<host>.<pid>.<random>.tmp          being written; published by one rename
+///   <root>/v1/tmp/<host>.<pid>.<random>.tmp          being written; published by one rename;
+///                  left by a dead writer, removed by another after an hour
 ///   <root>/v1/quarantine/<time>-<entry's names>      failed a check; at most 64, oldest dropped
 ///   <root>/v1/locks/<two hex digits>                 flock()ed while compiling a kernel for which
 ///                  they are the first byte of (source digest xor toolchain digest); never removed

@@ -10,6 +10,7 @@
 #include "cache/pack_layer.hpp"
 #include "cache/publisher.hpp"
 #include "cache/root_plan.hpp"
+#include "cache/temporaries.hpp"
 
 namespace kiln::cache {
 namespace {
@@ -79,6 +80,7 @@ class Store::Impl {
   std::optional<Publisher> publisher_;  // Into writable_.
   std::optional<LockTable> locks_;      // Of writable_.
   std::atomic<bool> writes_off_ = false;
+  std::atomic<bool> collected_ = false;  // Dead writers' temporary files, at the first publish.
 };
 
 Store::Impl::Impl(StoreOptions options)
@@ -160,6 +162,9 @@ Status Store::Impl::publish(const Entry& entry) {
     return fail(ErrorCode::kIo, fmt::format("writing to the cache {} was turned off by an earlier "
                                             "failure",
                                             writable_->layout().root()));
+  }
+  if (!collected_.exchange(true, std::memory_order_relaxed) && writable_->check_owner()) {
+    collect_temporaries(*file_system_, writable_->layout());
   }
   const auto written = publisher_->write(entry);
   if (written) {

@@ -68,6 +68,11 @@ class FaultyFileSystem final : public FileSystem {
     life_ = bytes;
     mortal_ = true;
   }
+  /// From now on so many bytes are written, and then none, for want of space.
+  void fill_after(std::size_t bytes) {
+    space_ = bytes;
+    finite_ = true;
+  }
 
   int faults() const {
     const std::lock_guard lock(mutex_);
@@ -110,6 +115,13 @@ class FaultyFileSystem final : public FileSystem {
   Io<std::size_t> write(Handle handle, std::string_view bytes) override {
     return run<std::size_t>(Call::kWrite, [&]() -> Io<std::size_t> {
       bytes = bytes.substr(0, std::min(bytes.size(), write_limit_.load()));
+      if (finite_) {
+        bytes = bytes.substr(0, std::min(bytes.size(), space_.load()));
+        space_ -= bytes.size();
+        if (bytes.empty()) {
+          return tl::unexpected(ENOSPC);
+        }
+      }
       if (mortal_ && bytes.size() >= life_) {
         static_cast<void>(real_.write(handle, bytes.substr(0, life_)));
         dead_ = true;
@@ -201,6 +213,8 @@ class FaultyFileSystem final : public FileSystem {
   std::atomic<bool> mortal_ = false;
   std::atomic<bool> dead_ = false;
   std::atomic<std::size_t> life_ = 0;
+  std::atomic<bool> finite_ = false;
+  std::atomic<std::size_t> space_ = 0;
   mutable std::mutex mutex_;
   bool active_ = false;
   bool every_ = false;

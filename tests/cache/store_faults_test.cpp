@@ -131,6 +131,51 @@ TEST_CASE("Every call that a store makes can be made to fail") {
   CHECK(reached == static_cast<int>(Call::kCount) - 3);
 }
 
+TEST_CASE("A disk that fills up after any number of bytes gets no partial file (field report 15)") {
+  const Entry entry = sample_entry(sample_source(), sample_toolchain(), 40);
+  const std::size_t size = encode_entry(entry).size();
+  for (std::size_t taken = 0; taken < size; ++taken) {
+    const kiln::test::TempDir dir;
+    LogLines log;
+    auto disk = std::make_shared<FaultyFileSystem>();
+    disk->skip_sync();
+    disk->fill_after(taken);
+    Store store(options_at(dir.str("root"), log, disk));
+    const bool stored = store.publish(entry).has_value();
+    const bool found = find(store, entry.source, &entry.toolchain).has_value();
+    if (stored || found || !files_below(dir.str("root")).empty() || log.lines().size() != 1) {
+      FAIL("after " << taken << " bytes");
+    }
+  }
+}
+
+TEST_CASE(
+    "A writer that dies after any byte leaves nothing that a reader accepts, and nothing for "
+    "ever (field report 15)") {
+  const Entry entry = sample_entry(sample_source(), sample_toolchain(), 40);
+  const std::size_t size = encode_entry(entry).size();
+  for (std::size_t taken = 0; taken <= size; ++taken) {
+    const kiln::test::TempDir dir;
+    const std::string root = dir.str("root");
+    LogLines log;
+    auto disk = std::make_shared<FaultyFileSystem>();
+    disk->skip_sync();
+    disk->die_after(taken);
+    CHECK_FALSE(Store(options_at(root, log, disk)).publish(entry));
+    const auto left = files_below(root);
+    const bool half_written = left.size() == 1 && left[0].ends_with(".tmp") &&
+                              read_bytes(left[0]) == encode_entry(entry).substr(0, taken);
+    Store reader(options_at(root, log, nullptr));
+    const bool found = find(reader, entry.source, &entry.toolchain).has_value();
+    std::filesystem::last_write_time(
+        left.at(0), std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+    const bool replaced = reader.publish(entry) && files_below(root).size() == 1;
+    if (!half_written || found || !replaced) {
+      FAIL("after " << taken << " bytes");
+    }
+  }
+}
+
 TEST_CASE("A failing close of a read, like any other, does not lose a hit's bytes") {
   const kiln::test::TempDir dir;
   const Outcome outcome = run(kScenarios[0], dir.str("root"), Call::kClose, EIO, 2);
