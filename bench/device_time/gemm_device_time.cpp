@@ -2,10 +2,8 @@
 // on and off, in one run. The baselines are ops of the same engine, so both are compiled, loaded
 // and launched in the same way. Before anything is timed, both must give the same bits.
 
-#include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -19,8 +17,8 @@
 
 #include <kiln/kiln.hpp>
 
-#include "bench/device_time/baseline_source.hpp"
 #include "bench/device_time/graph_timer.hpp"
+#include "bench/device_time/nodes.hpp"
 #include "tests/gpu/support/cuda.hpp"
 
 namespace kiln::bench {
@@ -38,21 +36,6 @@ constexpr std::array<Gemm, 2> kGemms = {
     Gemm{"n32k5120_gemm_bf16", "peer_n32k5120", 32, 5120},
 };
 constexpr std::array<std::int64_t, 5> kRows = {1, 4, 8, 16, 32};
-constexpr std::size_t kRounds = 5;
-// One graph node of an empty kernel, from docs/peer_h200.md: a run further away than kTolerance is
-// not comparable with that table.
-constexpr double kEmptyNodeUs = 0.54;
-constexpr double kEmptyPdlNodeUs = 0.43;
-constexpr double kTolerance = 0.05;
-
-KernelSpec baseline_kernel(std::string instantiation) {
-  KernelSpec kernel;
-  kernel.name = "baseline";
-  kernel.source = "peer_gemm.cuh";
-  kernel.instantiation = std::move(instantiation);
-  return kernel;
-}
-
 // The peer's rows per block: spread evenly over ceil(m / 8) blocks.
 std::int64_t peer_blocks(const Problem& problem) {
   return (problem.dim("m") + 7) / 8;
@@ -80,48 +63,6 @@ Op peer_op(const Op& original, const Gemm& gemm) {
   };
   op.kernels = {kernel};
   op.sources = {{"peer_gemm.cuh", kPeerGemmSource}};
-  return op;
-}
-
-// An op of one small block, with one tensor that only says which device it runs on.
-Op one_block_op(const std::string& name) {
-  ArgSpec where;
-  where.name = "where";
-  where.dtypes = {DType::kBF16};
-  where.shape = {"count"};
-  Op op;
-  op.name = name;
-  op.family = "baseline";
-  op.summary = "A kernel of one small block.";
-  op.args = {where};
-  op.choose = [](const Problem&, Traits&) {};
-  op.sources = {{"peer_gemm.cuh", kPeerGemmSource}};
-  return op;
-}
-
-Geometry one_block(const Problem&, const Traits&) {
-  return {.grid = {1, 1, 1}, .block = {32, 1, 1}, .cluster = {}};
-}
-
-Op empty_op() {
-  Op op = one_block_op("empty");
-  op.traits = {TraitSpec::boolean(std::string(kPdlTrait), "programmatic dependent launch")};
-  KernelSpec kernel = baseline_kernel("kiln_bench::empty<{PDL}>");
-  kernel.params = {Param::data("where")};
-  kernel.geometry = one_block;
-  op.kernels = {kernel};
-  return op;
-}
-
-Op delay_op() {
-  Op op = one_block_op("delay");
-  ArgSpec nanoseconds;
-  nanoseconds.name = "nanoseconds";
-  op.args.push_back(nanoseconds);
-  KernelSpec kernel = baseline_kernel("kiln_bench::delay");
-  kernel.params = {Param::data("where"), Param::scalar("nanoseconds")};
-  kernel.geometry = one_block;
-  op.kernels = {kernel};
   return op;
 }
 
@@ -191,25 +132,6 @@ class Tensors {
   gpu::Buffer out_;
 };
 
-using Calls = std::vector<std::function<void()>>;
-
-// The median over kRounds rounds of each call's time; rounds take turns, so that a drift of the
-// clocks meets all alike.
-std::vector<double> times(const GraphTimer& timer, const Calls& calls) {
-  std::vector<std::vector<double>> samples(calls.size());
-  for (std::size_t round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      samples[i].push_back(timer.microseconds_per_call(calls[i]));
-    }
-  }
-  std::vector<double> medians;
-  for (std::vector<double>& sample : samples) {
-    std::sort(sample.begin(), sample.end());
-    medians.push_back(sample[kRounds / 2]);
-  }
-  return medians;
-}
-
 constexpr std::array<const char * Gemm::*, 2> kContenders = {&Gemm::peer, &Gemm::op};
 
 // Loads every kernel that is timed later and compares their outputs bit for bit.
@@ -245,22 +167,6 @@ void time_gemm(const GraphTimer& timer, std::array<Engine, 2>& engines, const Te
   }
 }
 
-// Says whether this run compares with docs/peer_h200.md.
-void calibrate(const GraphTimer& timer, std::array<Engine, 2>& engines, const Tensor& where) {
-  Calls calls;
-  for (Engine& engine : engines) {
-    calls.push_back([&] { engine.launch("empty", {where}, timer.stream()); });
-  }
-  const std::vector<double> t = times(timer, calls);
-  const double off_by =
-      std::max(std::abs(t[0] / kEmptyPdlNodeUs - 1), std::abs(t[1] / kEmptyNodeUs - 1));
-  std::printf(
-      "\nempty node: %.3f us with PDL (table: %.2f), %.3f us without (table: %.2f): %.1f%% "
-      "off the table, %s\n",
-      t[0], kEmptyPdlNodeUs, t[1], kEmptyNodeUs, off_by * 100,
-      off_by <= kTolerance ? "comparable" : "VOID");
-}
-
 void run() {
   const gpu::Context context;
   std::array<Engine, 2> engines = {make_engine(true), make_engine(false)};
@@ -275,7 +181,6 @@ void run() {
     load_and_compare(engines, *gemms.back(), timer.stream());
   }
   for (Engine& engine : engines) {
-    engine.launch("empty", {where}, timer.stream());
     engine.launch("delay", {where, 0}, timer.stream());
   }
   std::printf("%s\n\n", context.device_name().c_str());

@@ -17,7 +17,7 @@ namespace kiln {
 // x: [t, h]. residual, out: [t, 4, h]. post: [t, 4]. comb: [t, 4, 4], source stream first. All
 // contiguous and aligned to 16 bytes.
 template <bool PDL>
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(256, 4)
     mhc_post_split_h(const bf16* x, const bf16* residual, const float* post, const float* comb,
                      bf16* out, int t, int h) {
   constexpr int kStreams = 4;

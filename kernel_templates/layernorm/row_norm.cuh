@@ -225,6 +225,11 @@ __device__ __forceinline__ void normalize_rows(const Source& source, const W* w,
     }
     if (first + step < shape.m)
       load_row(row + step);
+    if constexpr (VECTORS > 1) {
+#pragma unroll
+      for (int j = 0; j < VECTORS; ++j)
+        keep_packed(weights[j]);
+    }
     const float inverse = inverse_rms(row_sum(chains), k, shape.eps);
     if (row < shape.m) {
 #pragma unroll

@@ -42,6 +42,15 @@ __device__ __forceinline__ void to_float(const Vector8<float>& vector, float (&v
     values[i] = __uint_as_float(vector.words[i]);
 }
 
+// Keeps the vector as it is in memory from here on: the compiler would otherwise convert what does
+// not change in a loop once, and hold it in twice the registers.
+template <typename T>
+__device__ __forceinline__ void keep_packed(Vector8<T>& vector) {
+#pragma unroll
+  for (uint32& word : vector.words)
+    asm volatile("" : "+r"(word));
+}
+
 // Each value is rounded once; to float, not at all.
 __device__ __forceinline__ void from_float(const float (&values)[8], Vector8<bf16>& vector) {
 #pragma unroll
