@@ -34,7 +34,7 @@ inline void choose_hc(const Problem& problem, Traits& traits) {
 }
 
 inline Geometry hc_geometry(const Problem& problem, const Traits& traits) {
-  return NormLaunch{traits["VECTORS"], traits["CTAS"], 1024}.geometry(problem);
+  return NormLaunch{traits["VECTORS"], traits["CTAS"], 640}.geometry(problem);
 }
 
 inline std::string hc_contract(const Problem& problem) {

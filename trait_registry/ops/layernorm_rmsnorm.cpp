@@ -14,7 +14,11 @@ void choose(const Problem& problem, Traits& traits) {
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
   const std::int64_t vectors = traits["VECTORS"];
-  return NormLaunch{vectors, traits["CTAS"], vectors == 1 ? 1536 : 1024}.geometry(problem);
+  return NormLaunch{vectors, traits["CTAS"],
+                    vectors == 1   ? 1280
+                    : vectors == 2 ? 960
+                                   : 640}
+      .geometry(problem);
 }
 
 }  // namespace

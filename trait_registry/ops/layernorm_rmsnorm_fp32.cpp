@@ -13,7 +13,7 @@ void choose(const Problem& problem, Traits& traits) {
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
-  return NormLaunch{traits["VECTORS"], traits["CTAS"], 1408}.geometry(problem);
+  return NormLaunch{traits["VECTORS"], traits["CTAS"], 1280}.geometry(problem);
 }
 
 }  // namespace
