@@ -18,7 +18,10 @@ constexpr const char* kDescription =
     "This command lists ops, prebuilds their kernels, and looks after the cache.";
 constexpr const char* kFooter =
     "Exit codes: 0 success, 1 failure at run time, 2 wrong usage.\n"
-    "Environment: KILN_CACHE_DIR names the cache directory, KILN_NVRTC the NVRTC library.";
+    "Environment: KILN_CACHE_DIR names the cache directory, KILN_CACHE_LAYERS read-only "
+    "directories\n"
+    "and packs, KILN_TRUSTED_KEYS the keys that packs must be signed with, KILN_NVRTC the NVRTC\n"
+    "library.";
 
 // CLI11's help holds the subcommand that was asked about; its own exit codes (100 and up) are not
 // ours.

@@ -42,6 +42,21 @@ TEST_CASE("Options win over the environment, which fills in what they leave open
   CHECK(environment.toolchain.option == "/nvrtc/from/the/options");
 }
 
+TEST_CASE("Layers and trusted keys are lists of paths with colons between them") {
+  using Paths = std::vector<std::string>;
+  const Variable layers("KILN_CACHE_LAYERS", "/a:/b.pack::c:");
+  const Variable keys("KILN_TRUSTED_KEYS", "/k.pub");
+  EngineOptions options;
+  CHECK(runtime::Environment::read(options).layers == Paths{"/a", "/b.pack", "c"});
+  CHECK(runtime::Environment::read(options).trusted_keys == Paths{"/k.pub"});
+  options.read_only_layers = {"/from/the/options"};
+  options.trusted_keys = {"/keys/from/the/options"};
+  CHECK(runtime::Environment::read(options).layers == options.read_only_layers);
+  CHECK(runtime::Environment::read(options).trusted_keys == options.trusted_keys);
+  const Variable none("KILN_CACHE_LAYERS", nullptr);
+  CHECK(runtime::Environment::read(EngineOptions()).layers.empty());
+}
+
 TEST_CASE("KILN_CHECK turns the checking mode on, and the option decides when it is set") {
   EngineOptions open;
   EngineOptions off;
