@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,6 +73,28 @@ struct PackFile {
 
   kiln::test::TempDir dir;
   PosixFileSystem disk;
+};
+
+/// One byte of a file, changed in place for as long as this lives.
+class ChangedByte {
+ public:
+  ChangedByte(const std::string& path, std::size_t offset, char byte, int change)
+      : file_(path, std::ios::binary | std::ios::in | std::ios::out), offset_(offset), byte_(byte) {
+    put(static_cast<char>(byte ^ change));
+  }
+  ~ChangedByte() { put(byte_); }
+  ChangedByte(const ChangedByte&) = delete;
+  ChangedByte& operator=(const ChangedByte&) = delete;
+
+ private:
+  void put(char byte) {
+    file_.seekp(static_cast<std::streamoff>(offset_));
+    file_.put(byte).flush();
+  }
+
+  std::fstream file_;
+  std::size_t offset_;
+  char byte_;
 };
 
 /// How many of the entries a reader gives whole. A wrong one fails the test.
