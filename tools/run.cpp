@@ -1,118 +1,109 @@
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <kiln/engine.hpp>
 
-#include "reference/bf16.hpp"
 #include "runtime/driver/handles.hpp"
 #include "runtime/engine_impl.hpp"
 #include "tools/commands.hpp"
+#include "tools/compare.hpp"
 #include "tools/console.hpp"
-#include "tools/run_case.hpp"
+#include "tools/device_call.hpp"
+#include "tools/op_case.hpp"
+#include "tools/rsqrt_probe.hpp"
 
 namespace kiln::tools {
 namespace {
 
+constexpr std::int64_t kMostRows = std::int64_t{1} << 20;
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 31;
+
 struct RunArgs {
   std::string op;
   std::int64_t m = 8;
+  std::vector<std::string> dims;
+  std::vector<std::string> dtypes;
   std::uint64_t seed = 1;
   std::string pdl = "on";
   bool json = false;
 };
 
-// A bf16 NaN in every element: the references of these inputs have none, so what a kernel did not
-// write differs.
-constexpr unsigned char kPoison = 0xFF;
-
-/// How one output compares with its reference.
-struct Comparison {
-  std::string output;
-  std::size_t elements = 0;
-  std::size_t different = 0;
-  std::size_t first = 0;  ///< Index of the first difference.
-  std::uint16_t got = 0;
-  std::uint16_t expected = 0;
-};
-
-Comparison compare(const HostTensor& expected, const std::vector<std::uint16_t>& got) {
-  Comparison out{.output = expected.arg->name, .elements = got.size()};
-  for (std::size_t i = got.size(); i-- > 0;) {
-    if (!reference::same(got[i], expected.data[i])) {
-      ++out.different;
-      out.first = i;
-      out.got = got[i];
-      out.expected = expected.data[i];
+// "NAME=VALUE" of one option; what is wrong with it is a mistake on the command line.
+template <class Parse>
+auto parse_pairs(const char* option, const std::vector<std::string>& texts, const Parse& parse) {
+  std::map<std::string, typename decltype(parse(std::string()))::value_type> out;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    const auto value = equals == std::string::npos ? decltype(parse(std::string())){}
+                                                   : parse(text.substr(equals + 1));
+    if (!value || equals == 0) {
+      throw CLI::ValidationError(option, fmt::format("'{}' is not understood", text));
     }
+    out[text.substr(0, equals)] = *value;
   }
   return out;
 }
 
-/// The case's tensors on the device: inputs as they are, outputs poisoned.
-std::vector<runtime::DeviceMemory> upload(const std::shared_ptr<const runtime::Driver>& driver,
-                                          const RunCase& run_case) {
-  std::vector<runtime::DeviceMemory> out;
-  for (const HostTensor& tensor : run_case.tensors()) {
-    auto memory = value_or_throw(
-        runtime::DeviceMemory::allocate(driver, std::max<std::size_t>(tensor.bytes(), 1)));
-    if (tensor.arg->access == Access::kWrite) {
-      value_or_throw(memory.fill(kPoison));
-    } else if (!tensor.data.empty()) {
-      value_or_throw(memory.upload(tensor.data.data(), tensor.bytes()));
+std::optional<std::int64_t> parse_extent(const std::string& text) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool number = error == std::errc() && stop == end;
+  return number && value >= 0 && value <= kMostExtent ? std::optional(value) : std::nullopt;
+}
+
+std::optional<DType> parse_dtype(const std::string& text) {
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kE4M3, DType::kE8M0, DType::kU8,
+                            DType::kI32, DType::kI64, DType::kBool, DType::kComplex64}) {
+    if (text == dtype_name(dtype)) {
+      return dtype;
     }
-    out.push_back(std::move(memory));
   }
-  return out;
+  return std::nullopt;
 }
 
-Tensor device_view(const HostTensor& tensor, void* data) {
-  switch (tensor.shape.size()) {
-    case 1:
-      return {data, DType::kBF16, {tensor.shape[0]}};
-    case 2:
-      return {data, DType::kBF16, {tensor.shape[0], tensor.shape[1]}};
-    default:
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("'kiln run' handles tensors of one or two dimensions; '{}' has {}.",
-                              tensor.arg->name, tensor.shape.size()));
-  }
+CallRequest parse_request(const RunArgs& args) {
+  CallRequest request;
+  request.dims = parse_pairs("--dim", args.dims, parse_extent);
+  request.dtypes = parse_pairs("--dtype", args.dtypes, parse_dtype);
+  request.seed = args.seed;
+  return request;
 }
 
-void launch(Engine& engine, const std::shared_ptr<const runtime::Driver>& driver,
-            const RunArgs& args, const RunCase& run_case,
-            const std::vector<runtime::DeviceMemory>& memory) {
-  std::vector<Tensor> tensors;
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    tensors.push_back(device_view(run_case.tensors()[i], memory[i].data()));
+// A reference::Rsqrt. The engine has the op already.
+std::vector<float> device_rsqrt(Engine& engine,
+                                const std::shared_ptr<const runtime::Driver>& driver,
+                                runtime::Stream& stream, const std::vector<float>& values) {
+  if (values.empty()) {
+    return {};
   }
-  const std::vector<Arg> call(tensors.begin(), tensors.end());
-  const OpHandle op = engine.op(args.op);
-  const std::size_t workspace_bytes = engine.workspace_bytes(op, call);
-  auto workspace = value_or_throw(
-      runtime::DeviceMemory::allocate(driver, std::max<std::size_t>(workspace_bytes, 1)));
-  value_or_throw(workspace.fill(kPoison));
-
-  const auto stream = value_or_throw(runtime::Stream::create(driver));
+  const std::size_t bytes = values.size() * sizeof(float);
+  const auto count = static_cast<std::int64_t>(values.size());
+  auto from = value_or_throw(runtime::DeviceMemory::allocate(driver, bytes));
+  const auto to = value_or_throw(runtime::DeviceMemory::allocate(driver, bytes));
+  value_or_throw(from.upload(values.data(), bytes));
   engine.launch(
-      op, call, stream.get(),
-      {.pdl = args.pdl == "on", .workspace = workspace.data(), .workspace_bytes = workspace_bytes});
+      "rsqrt_probe",
+      {Tensor(from.data(), DType::kF32, {count}), Tensor(to.data(), DType::kF32, {count})},
+      stream.get());
   value_or_throw(stream.synchronize());
+  std::vector<float> out(values.size());
+  value_or_throw(to.download(out.data(), bytes));
+  return out;
 }
 
-std::vector<Comparison> compare_outputs(const RunCase& expected,
-                                        const std::vector<runtime::DeviceMemory>& memory) {
+std::vector<Comparison> compare_outputs(const HostCall& expected, const DeviceCall& device) {
   std::vector<Comparison> out;
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    const HostTensor& tensor = expected.tensors()[i];
-    if (tensor.is_output()) {
-      std::vector<std::uint16_t> got(tensor.data.size());
-      if (!got.empty()) {
-        value_or_throw(memory[i].download(got.data(), tensor.bytes()));
-      }
-      out.push_back(compare(tensor, got));
+  for (std::size_t i = 0; i < expected.tensors().size(); ++i) {
+    if (expected.tensors()[i].is_output()) {
+      out.push_back(compare(expected.tensors()[i], device.download(i)));
     }
   }
   return out;
@@ -124,53 +115,69 @@ Json to_json(const Comparison& comparison) {
           {"different", comparison.different}};
 }
 
-void print_comparison(const Comparison& c) {
-  if (c.different == 0) {
-    print_out("{}: all {} equal the reference bit for bit\n", c.output,
-              count(c.elements, "element", "elements"));
-  } else {
-    print_out("{}: {} of {} differ from the reference; element {} is 0x{:04x}, expected 0x{:04x}\n",
-              c.output, c.different, count(c.elements, "element", "elements"), c.first, c.got,
-              c.expected);
+Json describe(const HostCall& call, const RunArgs& args) {
+  Json dtypes = Json::object();
+  for (const HostTensor& tensor : call.tensors()) {
+    dtypes[tensor.arg->name] = dtype_name(tensor.dtype);
   }
+  return {{"op", call.op().name}, {"m", args.m},       {"dims", call.dims()},
+          {"dtypes", dtypes},     {"seed", args.seed}, {"pdl", args.pdl == "on"}};
 }
 
-int run(const RunArgs& args) {
+std::string dims_text(const HostCall& call) {
+  std::string out;
+  for (const auto& [symbol, value] : call.dims()) {
+    out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", symbol, value);
+  }
+  return out;
+}
+
+int report(const RunArgs& args, const HostCall& call, const std::string& device,
+           const Engine& engine, const std::vector<Comparison>& outputs) {
+  const bool equal = std::all_of(outputs.begin(), outputs.end(),
+                                 [](const Comparison& c) { return c.different == 0; });
+  if (args.json) {
+    Json out = describe(call, args);
+    out["device"] = device;
+    out["compiled"] = engine.counters().compiles;
+    out["equal"] = equal;
+    out["outputs"] = Json::array();
+    for (const Comparison& output : outputs) {
+      out["outputs"].push_back(to_json(output));
+    }
+    print_json(out);
+  } else {
+    print_out("{} with {}, PDL {}, on {}\n", call.op().name, dims_text(call), args.pdl, device);
+    for (const Comparison& output : outputs) {
+      print_out("{}\n", to_string(output));
+    }
+  }
+  if (!equal) {
+    complain(fmt::format("{} does not agree with its reference.", call.op().name));
+  }
+  return equal ? kSuccess : kFailure;
+}
+
+int run(const RunArgs& args, CallRequest request) {
   Engine engine(engine_options());
-  const Op& op = engine.op(args.op).op();
-  RunCase run_case(op, args.m, args.seed);
+  engine.register_op(rsqrt_probe_op());
+  const registry::BoundOp& op = engine.impl().bound(engine.op(args.op));
+  const OpCase op_case = find_case(args.op);
+  request.dims.try_emplace(op_case.rows, args.m);
+  HostCall call(op, op_case, request);
 
   const auto driver = value_or_throw(engine.impl().driver());
   const runtime::DeviceInfo& device = *value_or_throw(driver->device(0));
   const auto context = value_or_throw(runtime::PrimaryContext::retain(driver, 0));
-  const std::vector<runtime::DeviceMemory> memory = upload(driver, run_case);
-  launch(engine, driver, args, run_case, memory);
+  auto stream = value_or_throw(runtime::Stream::create(driver));
+  const DeviceCall device_call(engine, driver, call);
+  device_call.launch(stream, args.pdl == "on");
+  value_or_throw(stream.synchronize());
 
-  run_case.compute_reference(device.capability);
-  const std::vector<Comparison> outputs = compare_outputs(run_case, memory);
-  const bool equal = std::all_of(outputs.begin(), outputs.end(),
-                                 [](const Comparison& c) { return c.different == 0; });
-  if (args.json) {
-    Json list = Json::array();
-    for (const Comparison& output : outputs) {
-      list.push_back(to_json(output));
-    }
-    print_json({{"op", op.name},
-                {"m", args.m},
-                {"seed", args.seed},
-                {"pdl", args.pdl == "on"},
-                {"device", device.name},
-                {"compiled", engine.counters().compiles},
-                {"equal", equal},
-                {"outputs", list}});
-  } else {
-    print_out("{} with m = {}, PDL {}, on {}\n", op.name, args.m, args.pdl, device.name);
-    std::for_each(outputs.begin(), outputs.end(), print_comparison);
-  }
-  if (!equal) {
-    complain(fmt::format("{} does not agree with its reference.", op.name));
-  }
-  return equal ? kSuccess : kFailure;
+  op_case.reference(call, {device.capability, [&](const std::vector<float>& values) {
+                             return device_rsqrt(engine, driver, stream, values);
+                           }});
+  return report(args, call, device.name, engine, compare_outputs(call, device_call));
 }
 
 }  // namespace
@@ -181,8 +188,15 @@ void add_run(CLI::App& app, Action& action) {
       "run", "Launch an op on random data on the GPU and compare with the CPU reference.");
   command->add_option("op", args->op, "The op's name.")->required()->type_name("OP");
   command->add_option("--m", args->m, "Rows (default 8).")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
+      ->check(CLI::Range(std::int64_t{0}, kMostRows))
       ->type_name("N");
+  command->add_option("--dim", args->dims, "Another symbol of the op's shapes; may be repeated.")
+      ->allow_extra_args(false)
+      ->type_name("NAME=VALUE");
+  command
+      ->add_option("--dtype", args->dtypes, "Of an argument that allows several; may be repeated.")
+      ->allow_extra_args(false)
+      ->type_name("ARG=DTYPE");
   command->add_option("--seed", args->seed, "Of the random data (default 1).")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
@@ -190,7 +204,9 @@ void add_run(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"on", "off"}))
       ->type_name("on|off");
   command->add_flag("--json", args->json, "Print one JSON object.");
-  command->callback([&action, args] { action = [args] { return run(*args); }; });
+  command->callback([&action, args] {
+    action = [args, request = parse_request(*args)] { return run(*args, request); };
+  });
 }
 
 }  // namespace kiln::tools

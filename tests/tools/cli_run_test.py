@@ -46,6 +46,37 @@ class Run(PrebuiltTest):
         self.assertTrue(report["equal"])
         self.assertEqual(report["outputs"], [{"name": "out", "elements": 0, "different": 0}])
 
+    def test_every_op_can_be_run(self):
+        for op in self.kiln_json("ops"):
+            with self.subTest(op=op["name"]):
+                report = self.kiln_json("run", op["name"], "--m", "0", env=self.fake_gpu())
+                outputs = [a["name"] for a in op["args"] if a.get("access", "read") != "read"]
+                self.assertEqual([o["name"] for o in report["outputs"]], outputs)
+                self.assertTrue(report["equal"])
+
+    def test_every_output_of_every_dtype_is_compared(self):
+        self.kiln("prebuild", "--arch", self.ARCH, "--op", "mxfp8_quantize", "--cache", self.cache)
+        run = ["run", "mxfp8_quantize", "--m", "3", "--dim", "k=64"]
+        report = self.kiln_json(*run, code=1, env=self.fake_gpu())
+        self.assertEqual(report["dims"], {"k": 64, "m": 3})
+        self.assertEqual(report["dtypes"], {"x": "bf16", "q": "e4m3", "sf": "e8m0"})
+        expected = [{"name": "q", "elements": 192, "different": 192}, {"name": "sf", "elements": 512, "different": 512}]
+        self.assertEqual(report["outputs"], expected)
+        report = self.kiln_json(*run, "--dtype", "q=u8", code=1, env=self.fake_gpu())
+        self.assertEqual(report["dtypes"]["q"], "u8")
+
+    def test_a_call_outside_the_contract_is_a_failure_that_names_it(self):
+        result = self.kiln("run", "mxfp8_quantize", "--dim", "k=48", code=1, env=self.fake_gpu())
+        self.assert_plain_complaint(result)
+        self.assertIn("multiple of 32", result.stderr)
+
+    def test_what_an_op_does_not_have_cannot_be_set(self):
+        for option, wanted in [("--dim=n=3", "there are: m"), ("--dtype=y=f32", "there are: x, w, out")]:
+            with self.subTest(option=option):
+                result = self.kiln("run", self.OP, option, code=1)
+                self.assert_plain_complaint(result)
+                self.assertIn(wanted, result.stderr)
+
     def test_the_report_repeats_what_was_asked(self):
         report = self.kiln_json("run", self.OP, "--m", "0", "--seed", "7", "--pdl", "off", env=self.fake_gpu())
         self.assertEqual((report["op"], report["m"], report["seed"], report["pdl"]), (self.OP, 0, 7, False))

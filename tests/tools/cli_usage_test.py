@@ -38,6 +38,10 @@ class Usage(KilnTest):
             ["run", "n128k512_gemm_bf16", "--m", "-1"],
             ["run", "n128k512_gemm_bf16", "--seed", "-5"],
             ["run", "n128k512_gemm_bf16", "--pdl", "maybe"],
+            ["run", "n128k512_gemm_bf16", "--dim", "m"],
+            ["run", "n128k512_gemm_bf16", "--dim", "m=many"],
+            ["run", "n128k512_gemm_bf16", "--dim", "m=-1"],
+            ["run", "n128k512_gemm_bf16", "--dtype", "x=f17"],
             ["cache"],
             ["cache", "burn"],
         ]
