@@ -37,7 +37,7 @@ MAY_INCLUDE_PUBLIC = {
 ONLY_IN = {
     "cuda": {"runtime", "tools", "tests", "bench"},
     "nvrtc": {"runtime", "tests", "bench"},
-    "CLI/": {"tools", "bench"},
+    "CLI/": {"tools", "bench", "tests"},
     "catch2/": {"tests"},
     "sodium": {"cache"},
     "zstd": {"cache"},
