@@ -3,6 +3,7 @@
 option(KILN_BUILD_TOOLS "Build the kiln command" ${PROJECT_IS_TOP_LEVEL})
 option(KILN_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(KILN_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(KILN_FUZZERS "Build the fuzzers; needs clang" OFF)
 set(KILN_SANITIZE "" CACHE STRING "Sanitizers for every target, for example address,undefined")
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

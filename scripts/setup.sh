@@ -2,7 +2,7 @@
 # Installs what building and testing Kiln needs and this machine lacks, and nothing else.
 #
 #   scripts/setup.sh           what a build and the tests need
-#   scripts/setup.sh --lint    also what the format and lint checks need
+#   scripts/setup.sh --lint    also what the format and lint checks and the fuzzers need
 #
 # Distribution packages come from apt (Debian 12, Ubuntu 24.04). CUDA's headers and NVRTC come from
 # the newest CUDA toolkit found here; without one of at least 12.3, from NVIDIA's Python wheels,
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 packages=(g++ binutils cmake ninja-build python3 python3-venv libfmt-dev libspdlog-dev nlohmann-json3-dev
           libxxhash-dev libzstd-dev libsodium-dev libcli11-dev libdlpack-dev libexpected-dev catch2 strace)
 optional=(ccache)  # Makes a second build quick; the build does without.
-[ "${1:-}" = --lint ] && packages+=(clang-format-14 clang-tidy-14)
+[ "${1:-}" = --lint ] && packages+=(clang-format-14 clang-tidy-14 clang-14 libclang-rt-14-dev)
 
 wheel_version=13.0
 oldest_toolkit=12030  # CUDA_VERSION of 12.3

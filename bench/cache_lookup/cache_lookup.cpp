@@ -1,14 +1,17 @@
-// What a warm lookup costs: the store's, beside a bare open + mmap + XXH3 of the same file.
+// What a warm lookup costs: in a directory and in a pack, beside a bare open + mmap + XXH3 of the
+// same entry's file.
 //
 //   cache_lookup [DIR]        DIR is used and removed; default: a fresh directory in TMPDIR or /tmp
 //
-// Both are timed alternately in one run, on a cache of one entry and then of 10,000, and the ratio
-// is printed. The files are in the page cache: what a disk would add is the same for both.
+// The three are timed alternately in one run, with one entry and then with 10,000, and the ratios
+// are printed. The files are in the page cache: what a disk would add is the same for all.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache/entry.hpp"
+#include "cache/layout.hpp"
+#include "cache/pack_create.hpp"
 #include "cache/store.hpp"
 
 namespace {
@@ -45,6 +51,7 @@ Entry entry(int index) {
   for (std::size_t i = 0; i < kImageBytes; ++i) {
     made.image[i] = static_cast<char>(i * 131 % 251);
   }
+  std::memcpy(made.image.data(), &index, sizeof index);  // A pack would store equal images once.
   return made;
 }
 
@@ -80,43 +87,80 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void measure(Store& store, int entries) {
-  const SourceKey wanted = source(0);
-  const ToolchainKey compiler = toolchain();
-  const Query query{{&wanted, 1}, &compiler, {}};
-  const auto first = store.lookup(query);
-  if (!first) {
-    fmt::print(stderr, "the entry just published is a miss; {}\n", store.root_description());
+std::size_t image_bytes(Store& store, const Query& query) {
+  const auto hit = store.lookup(query);
+  if (!hit) {
+    fmt::print(stderr, "an entry that was stored is a miss; {}\n", store.root_description());
     std::exit(1);
   }
-  std::vector<double> lookups;
+  return hit->entry.image.size();
+}
+
+// Every lookup asks for another entry, so that one entry's bytes do not stay in the processor.
+void measure(Store& files, Store& pack, const std::string& folder, int entries) {
+  const ToolchainKey compiler = toolchain();
+  std::vector<double> in_files;
+  std::vector<double> in_pack;
   std::vector<double> bare;
   std::uint64_t sink = 0;
   for (int i = 0; i < kRepeats; ++i) {
-    lookups.push_back(microseconds([&] { sink += store.lookup(query)->entry.image.size(); }));
-    bare.push_back(microseconds([&] { sink += bare_read(first->path); }));
+    const SourceKey wanted = source(i % entries);
+    const Query query{{&wanted, 1}, &compiler, {}};
+    const std::string path = folder + "/" + wanted.digest.hex() + ".cubin";
+    sink += bare_read(path);
+    in_files.push_back(microseconds([&] { sink += image_bytes(files, query); }));
+    in_pack.push_back(microseconds([&] { sink += image_bytes(pack, query); }));
+    bare.push_back(microseconds([&] { sink += bare_read(path); }));
   }
+  const double base = median(bare);
   fmt::print(
-      "{:>6} entries: lookup {:6.2f} us, bare open + mmap + XXH3 {:6.2f} us, ratio {:.2f}{}\n",
-      entries, median(lookups), median(bare), median(lookups) / median(bare), sink == 0 ? "!" : "");
+      "{:>6} entries: file {:5.2f} us, pack {:5.2f} us, bare open + mmap + XXH3 {:5.2f} us; "
+      "file / bare {:.2f}, pack / bare {:.2f}{}\n",
+      entries, median(in_files), median(in_pack), base, median(in_files) / base,
+      median(in_pack) / base, sink == 0 ? "!" : "");
 }
 
-int run(const std::string& directory) {
+Store store_of(const std::string& root, const std::vector<std::string>& layers) {
   StoreOptions options;
-  options.root.option = directory;
-  Store store(std::move(options));
-  if (const auto stored = store.publish(entry(0)); !stored) {
-    fmt::print(stderr, "{}\n", stored.error().message);
-    return 1;
+  options.root.option = root;
+  options.read_only_layers = layers;
+  return Store(std::move(options));
+}
+
+// Writes entries `begin` to `end` and packs all there are. Files are written as they are, rather
+// than published, so that no disk is synced ten thousand times.
+bool fill(FileSystem& disk, const std::string& root, const std::string& pack, int begin, int end) {
+  const Layout layout(root);
+  std::filesystem::create_directories(layout.toolchain("sm_90a", toolchain().folder_key()));
+  for (int i = begin; i < end; ++i) {
+    const Entry made = entry(i);
+    std::ofstream file(layout.entry({"sm_90a", toolchain().folder_key(), made.source.digest}),
+                       std::ios::binary);
+    file << encode_entry(made);
   }
-  measure(store, 1);
-  // Copied rather than published, so that no disk is synced ten thousand times.
-  const std::string first = store.list().front().path;
-  const auto folder = std::filesystem::path(first).parent_path();
-  for (int i = 1; i < kManyEntries; ++i) {
-    std::filesystem::copy_file(first, folder / (source(i).digest.hex() + ".cubin"));
+  const auto created = create_pack(disk, root, pack);
+  if (!created) {
+    fmt::print(stderr, "{}\n", created.error().message);
   }
-  measure(store, kManyEntries);
+  return created.has_value();
+}
+
+int run(const std::string& given) {
+  PosixFileSystem disk;
+  const std::string directory = disk.canonical(given).value_or(given);
+  const std::string root = directory + "/root";
+  const std::string pack = directory + "/k.pack";
+  const std::string folder = Layout(root).toolchain("sm_90a", toolchain().folder_key());
+  int filled = 0;
+  for (const int entries : {1, kManyEntries}) {
+    if (!fill(disk, root, pack, filled, entries)) {
+      return 1;
+    }
+    filled = entries;
+    Store files = store_of(root, {});
+    Store packed = store_of(directory + "/empty", {pack});
+    measure(files, packed, folder, entries);
+  }
   return 0;
 }
 
