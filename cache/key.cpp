@@ -109,7 +109,13 @@ Result<KeyField> parse_field(ByteReader& reader) {
 }  // namespace
 
 std::string Digest::hex() const {
-  return fmt::format("{:016x}{:016x}", high, low);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text(kHexDigits, '0');  // Every lookup prints some; a format string costs more.
+  for (std::size_t i = 0; i < kHexDigits / 2; ++i) {
+    text[kHexDigits / 2 - 1 - i] = kDigits[(high >> (4 * i)) & 15];
+    text[kHexDigits - 1 - i] = kDigits[(low >> (4 * i)) & 15];
+  }
+  return text;
 }
 
 Result<Digest> Digest::parse(std::string_view hex32) {

@@ -170,13 +170,30 @@ bool pack_order(const EntryAddress& a, const EntryAddress& b) {
   return std::tie(a.target, a.toolchain, a.source) < std::tie(b.target, b.toolchain, b.source);
 }
 
-const PackEntry* PackIndex::find(const EntryAddress& address) const {
-  const auto at = std::lower_bound(entries.begin(), entries.end(), address,
-                                   [](const PackEntry& entry, const EntryAddress& wanted) {
-                                     return pack_order(entry.address, wanted);
-                                   });
-  const bool found = at != entries.end() && !pack_order(address, at->address);
-  return found ? &*at : nullptr;
+PackDirectory::PackDirectory(const PackIndex& index) {
+  sources_.reserve(index.entries.size());
+  for (const PackEntry& entry : index.entries) {
+    if (folders_.empty() || !same_folder(folders_.back().address, entry.address)) {
+      folders_.push_back(
+          {{entry.address.target, entry.address.toolchain, {}}, sources_.size(), sources_.size()});
+    }
+    sources_.push_back(entry.address.source);
+    folders_.back().end = sources_.size();
+  }
+}
+
+std::optional<std::size_t> PackDirectory::find(const EntryAddress& address) const {
+  for (const Folder& folder : folders_) {
+    if (same_folder(folder.address, address)) {
+      const auto begin = sources_.begin() + static_cast<std::ptrdiff_t>(folder.begin);
+      const auto end = sources_.begin() + static_cast<std::ptrdiff_t>(folder.end);
+      const auto at = std::lower_bound(begin, end, address.source);
+      return at != end && *at == address.source
+                 ? std::optional(static_cast<std::size_t>(at - sources_.begin()))
+                 : std::nullopt;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string encode_pack_header() {

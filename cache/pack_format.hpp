@@ -32,7 +32,7 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,9 +64,25 @@ struct PackIndex {
   std::vector<PackBlob> blobs;
   std::vector<PackEntry> entries;
   std::vector<std::uint32_t> pieces;  ///< Blob numbers.
+};
 
-  /// Null when there is no such entry.
-  const PackEntry* find(const EntryAddress& address) const;
+/// Finds entries of an index, which must stay as it is. A search touches little memory however many
+/// entries there are: first the few folders, then a dense table of digests.
+class PackDirectory {
+ public:
+  PackDirectory() = default;
+  explicit PackDirectory(const PackIndex& index);
+  /// The entry's number; nothing when there is no such entry.
+  std::optional<std::size_t> find(const EntryAddress& address) const;
+
+ private:
+  struct Folder {
+    EntryAddress address;  // Without a source.
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  std::vector<Folder> folders_;
+  std::vector<Digest> sources_;  // Of all entries, in their order.
 };
 
 /// The order of a pack's entries.

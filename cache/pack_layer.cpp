@@ -3,8 +3,6 @@
 #include <functional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "cache/entry.hpp"
 
 namespace kiln::cache {
@@ -56,13 +54,13 @@ Layered<std::vector<ToolchainFolder>> PackLayer::toolchains(const std::string& t
 }
 
 std::string PackLayer::place(const EntryAddress& address) const {
-  return fmt::format("{}:{}/{}/{}", path_, address.target, address.toolchain.name(),
-                     Layout::entry_name(address.source));
+  return path_ + ":" + address.target + "/" + address.toolchain.name() + "/" +
+         Layout::entry_name(address.source);
 }
 
 Layered<LayerBytes> PackLayer::read(const EntryAddress& address) {
   const PackReader* pack = reader();
-  const PackEntry* entry = pack != nullptr ? pack->index().find(address) : nullptr;
+  const PackEntry* entry = pack != nullptr ? pack->find(address) : nullptr;
   if (entry == nullptr) {
     return tl::unexpected(LayerFailure{Kind::kAbsent, path_, "it has no such entry"});
   }

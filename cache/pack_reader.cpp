@@ -121,6 +121,7 @@ Layered<void> PackReader::load_index() {
     return rejected(index.error().message);
   }
   index_ = std::move(*index);
+  directory_ = PackDirectory(index_);
   return {};
 }
 
@@ -153,8 +154,8 @@ Layered<void> PackReader::check_blobs() const {
     if (auto read = read_exactly(bytes.data(), bytes.size(), blob.offset); !read) {
       return read;
     }
-    if (blake2b(bytes) != blob.hash) {
-      return rejected("it was altered after it was signed: a blob is not the one of its index");
+    if (auto checked = check_stored(blob, bytes); !checked) {
+      return checked;
     }
   }
   return {};
@@ -176,21 +177,51 @@ Layered<void> PackReader::read_exactly(char* to, std::size_t size, std::uint64_t
   return {};
 }
 
-Layered<void> PackReader::append_blob(const PackBlob& blob, std::string& out) const {
-  const std::size_t before = out.size();
-  std::string frame;
-  std::string& stored = blob.compressed() ? frame : out;
-  const std::size_t at = stored.size();
-  stored.resize(at + blob.stored_bytes);
-  if (auto read = read_exactly(stored.data() + at, blob.stored_bytes, blob.offset); !read) {
+// How many of the first pieces are stored as they are and lie one after the other in the file, so
+// that one read gets them all. An entry that shares nothing is one run.
+std::size_t PackReader::run_length(Pieces pieces) const {
+  std::size_t length = 0;
+  std::uint64_t end = 0;
+  for (const std::uint32_t piece : pieces) {
+    const PackBlob& blob = index_.blobs[piece];
+    if (blob.compressed() || (length > 0 && blob.offset != end)) {
+      break;
+    }
+    end = blob.offset + blob.stored_bytes;
+    ++length;
+  }
+  return length;
+}
+
+Layered<void> PackReader::append_stored(Pieces run, std::string& out) const {
+  const PackBlob& first = index_.blobs[run.front()];
+  const PackBlob& last = index_.blobs[run.back()];
+  std::size_t at = out.size();
+  out.resize(at + static_cast<std::size_t>(last.offset + last.stored_bytes - first.offset));
+  if (auto read = read_exactly(out.data() + at, out.size() - at, first.offset); !read) {
     return read;
   }
-  if (signed_only_ && blake2b(std::string_view(stored).substr(at)) != blob.hash) {
-    return rejected("it was altered after it was opened: a blob is not the one of its index");
+  for (const std::uint32_t piece : run) {
+    const PackBlob& blob = index_.blobs[piece];
+    if (auto checked = check_stored(blob, std::string_view(out).substr(at, blob.stored_bytes));
+        !checked) {
+      return checked;
+    }
+    at += blob.stored_bytes;
   }
-  if (!blob.compressed()) {
-    return {};
+  return {};
+}
+
+Layered<void> PackReader::append_inflated(const PackBlob& blob, std::string& out) const {
+  std::string frame(blob.stored_bytes, '\0');
+  auto read = read_exactly(frame.data(), frame.size(), blob.offset);
+  if (read) {
+    read = check_stored(blob, frame);
   }
+  if (!read) {
+    return read;
+  }
+  const std::size_t before = out.size();
   out.resize(before + blob.bytes);
   const std::size_t inflated =
       ZSTD_decompress(out.data() + before, blob.bytes, frame.data(), frame.size());
@@ -200,21 +231,31 @@ Layered<void> PackReader::append_blob(const PackBlob& blob, std::string& out) co
   return {};
 }
 
+Layered<void> PackReader::check_stored(const PackBlob& blob, std::string_view stored) const {
+  if (signed_only_ && blake2b(stored) != blob.hash) {
+    return rejected("it was altered after it was signed: a blob is not the one of its index");
+  }
+  return {};
+}
+
 Layered<std::string> PackReader::read(const PackEntry& entry) const {
-  const auto first = index_.pieces.begin() + entry.first_piece;
-  const auto last = first + entry.pieces;
+  Pieces rest = Pieces(index_.pieces).subspan(entry.first_piece, entry.pieces);
   const auto size = std::accumulate(
-      first, last, std::uint64_t{0},
+      rest.begin(), rest.end(), std::uint64_t{0},
       [&](std::uint64_t sum, std::uint32_t piece) { return sum + index_.blobs[piece].bytes; });
   if (size > kMaxEntryBytes) {
     return rejected("it is larger than an entry can be");
   }
   std::string bytes;
   bytes.reserve(static_cast<std::size_t>(size));
-  for (auto piece = first; piece != last; ++piece) {
-    if (auto appended = append_blob(index_.blobs[*piece], bytes); !appended) {
-      return tl::unexpected(std::move(appended.error()));
+  while (!rest.empty()) {
+    const std::size_t run = run_length(rest);
+    const auto appended = run > 0 ? append_stored(rest.first(run), bytes)
+                                  : append_inflated(index_.blobs[rest.front()], bytes);
+    if (!appended) {
+      return tl::unexpected(appended.error());
     }
+    rest = rest.subspan(std::max<std::size_t>(run, 1));
   }
   return bytes;
 }

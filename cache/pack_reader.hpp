@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,11 @@ class PackReader {
                                                    const PackTrust* trust);
 
   const PackIndex& index() const noexcept { return index_; }
+  /// Null when there is no such entry.
+  const PackEntry* find(const EntryAddress& address) const {
+    const auto number = directory_.find(address);
+    return number ? &index_.entries[*number] : nullptr;
+  }
   const PackSignature& signature() const noexcept { return trailer_.signature; }
   FileId file() const noexcept { return file_id_; }
   std::uint64_t file_bytes() const noexcept { return file_bytes_; }
@@ -55,8 +61,12 @@ class PackReader {
   Layered<void> load_index();
   Layered<void> check_signature(const PackTrust& trust);
   Layered<void> check_blobs() const;
+  Layered<void> check_stored(const PackBlob& blob, std::string_view stored) const;
   Layered<void> read_exactly(char* to, std::size_t size, std::uint64_t offset) const;
-  Layered<void> append_blob(const PackBlob& blob, std::string& out) const;
+  using Pieces = std::span<const std::uint32_t>;
+  Layered<void> append_stored(Pieces run, std::string& out) const;
+  Layered<void> append_inflated(const PackBlob& blob, std::string& out) const;
+  std::size_t run_length(Pieces pieces) const;
   bool signature_holds() const;
   tl::unexpected<LayerFailure> rejected(std::string reason) const;
 
@@ -68,6 +78,7 @@ class PackReader {
   bool signed_only_ = false;  // Trusted keys were asked for.
   std::string index_bytes_;   // As read; a signature is over them.
   PackIndex index_;
+  PackDirectory directory_;  // Of index_.
   PackTrailer trailer_;
 };
 

@@ -101,7 +101,7 @@ class ChangedByte {
 inline std::size_t whole_entries(const PackReader& reader, const std::vector<Entry>& entries) {
   std::size_t whole = 0;
   for (const Entry& entry : entries) {
-    const PackEntry* found = reader.index().find(address_of(entry));
+    const PackEntry* found = reader.find(address_of(entry));
     const auto file = found != nullptr ? reader.read(*found) : Layered<std::string>("");
     const auto decoded = file ? decode_entry(*file) : Result<Entry>(Entry());
     if (file && decoded) {

@@ -52,7 +52,7 @@ TEST_CASE("A pack gives back each entry's file, byte for byte") {
   REQUIRE(reader);
   REQUIRE((*reader)->index().entries.size() == entries.size());
   for (const Entry& entry : entries) {
-    const PackEntry* found = (*reader)->index().find(address_of(entry));
+    const PackEntry* found = (*reader)->find(address_of(entry));
     REQUIRE(found != nullptr);
     CHECK(*(*reader)->read(*found) == encode_entry(entry));
   }

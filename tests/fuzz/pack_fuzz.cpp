@@ -51,7 +51,7 @@ void read_pack(const InputFile& input, const std::string& bytes, const PackTrust
     return;
   }
   for (const PackEntry& entry : (*pack)->index().entries) {
-    expect((*pack)->index().find(entry.address) == &entry, "every entry of the index is found");
+    expect((*pack)->find(entry.address) == &entry, "every entry of the index is found");
     auto file = (*pack)->read(entry);
     const auto decoded = file ? decode_entry_at(entry.address, *file) : fail({}, "unread");
     expect(!decoded || encode_entry(*decoded) == *file, "an accepted entry is its file");
