@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
 #include "cache/atomic_file.hpp"
 #include "cache/writer.hpp"
 
@@ -10,7 +12,7 @@ namespace {
 
 // The time by the clock that stamps the files of this folder.
 Io<std::chrono::nanoseconds> file_system_time(FileSystem& file_system, const std::string& folder) {
-  const std::string path = folder + "/" + temporary_name(this_writer());
+  const std::string path = fmt::format("{}/{}", folder, temporary_name(this_writer()));
   AtomicFile probe(file_system, path, path);  // Never committed, so it removes itself.
   // Without a byte, so that it also works on the full disk that needs a collection most.
   if (const auto written = probe.write("", 0600); !written) {
@@ -38,7 +40,7 @@ std::uint64_t collect_temporaries(FileSystem& file_system, const Layout& layout)
   }
   std::uint64_t removed = 0;
   for (const std::string& name : *names) {
-    const std::string path = folder + "/" + name;
+    const std::string path = fmt::format("{}/{}", folder, name);
     const auto status = file_system.status(path);
     if (status && status->kind == FileStatus::Kind::kFile &&
         *now - status->modified > kTemporaryLife) {

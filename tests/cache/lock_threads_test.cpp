@@ -1,4 +1,6 @@
 #include <atomic>
+#include <barrier>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,6 +45,32 @@ TEST_CASE("A lock excludes the threads of one process") {
   CHECK(entered == 40);
   CHECK(overlaps == 0);
   CHECK(log.text() == "");
+}
+
+TEST_CASE("A thousand creations of the same folders, all at once, all succeed (field report 5)") {
+  const kiln::test::TempDir dir;
+  PosixFileSystem disk;
+  const std::string root = *disk.canonical(dir.str()) + "/root";
+  DirectoryLayer layer(disk, root);
+  Publisher publisher(disk, layer, RootPlan());
+  constexpr int kThreads = 8;
+  constexpr int kFolders = 125;
+  std::atomic<int> failures = 0;
+  std::barrier start(kThreads);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int folder = 0; folder < kFolders; ++folder) {
+        start.arrive_and_wait();
+        const std::string path = root + "/v1/sm_" + std::to_string(folder) + "/toolchain";
+        failures += publisher.make_folder(path) ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(failures == 0);
 }
 
 }  // namespace kiln::cache

@@ -96,8 +96,9 @@ TEST_CASE("A norm's rows are not overwritten by the next kernel before it has re
       [&] { REQUIRE(chain.batch.check(chain.first, 0) == ""); });
 }
 
-TEST_CASE("A norm reads weights that the previous kernel writes after the wait when the call says so",
-          "[pdl][norm_weights]") {
+TEST_CASE(
+    "A norm reads weights that the previous kernel writes after the wait when the call says so",
+    "[pdl][norm_weights]") {
   const NormOp op = GENERATE(from_range(std::begin(kNormOps), std::end(kNormOps)));
   if (!op.norm) {
     return;
