@@ -32,12 +32,14 @@ Digest digest(std::string_view bytes);
 /// Writes key material. Each field carries its type, its name and its length, so that two different
 /// sequences of calls never give the same bytes:
 ///
+/// [on-disk.begin]
 ///   material := kind field*
 ///   kind     := 'k' name(kind) u64(8) u64(schema version)
 ///   field    := 't' name u64(length) bytes                        text
 ///             | 'n' name u64(8) i64                               number
 ///             | 'l' name u64(length) u64(count) (u64(length) bytes)*   list
 ///   name     := u32(length) bytes
+/// [on-disk.end]
 ///
 /// All integers are little-endian. The schema version is raised by the writer of a kind whenever
 /// the meaning of its fields changes.

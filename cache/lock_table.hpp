@@ -4,12 +4,12 @@
 /// The locks that let one process compile a kernel while the others wait for it. They save work and
 /// nothing else: whoever cannot have one compiles at once, and the store is correct without any.
 ///
-/// [on-disk.locks.begin]
+/// [on-disk.begin]
 ///   lock := host " " pid " " random " " beats padding "\n", 128 bytes in all
 ///   Written by the holder when it takes the lock and every two seconds while it compiles, with a
 ///   greater number of beats, so that who waits can tell a busy holder from a stopped one. The
 ///   lock itself is flock()'s. A lock file is never removed, nor trusted for more than a log line.
-/// [on-disk.locks.end]
+/// [on-disk.end]
 
 #include <chrono>
 #include <memory>

@@ -14,9 +14,8 @@
 ///                  this order without gaps and fill the file from the header to the index.
 ///   group       := u32(length) target u32(major) u32(minor) u64(toolchain digest, low half)
 ///                  u64(high half) u32(entries)      one folder; sorted by target, then toolchain
-///   entry_record:= u64(source digest, low half) u64(high half) u32(pieces)      of the first
-///   group,
-///                  then of the second, and so on; sorted by digest within a group
+///   entry_record:= u64(source digest, low half) u64(high half) u32(pieces)
+///                  of the first group, then of the second, and so on; sorted by digest in a group
 ///   piece       := u32(blob number)      of the first entry, then of the second, and so on
 ///   trailer     := u64(index bytes) XXH3-128 of the index, signature,
 ///                  XXH3-128 of all bytes of the file before it, "KilnPack"

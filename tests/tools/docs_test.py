@@ -23,6 +23,9 @@ class Documents(ScratchTest):
         command = [os.environ["CXX"], "-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-x", "c++", "-"]
         subprocess.run([*command, "-I", REPOSITORY / "include"], input=code, text=True, check=True)
 
+    def test_the_architecture_states_the_on_disk_grammar_of_the_headers(self):
+        subprocess.run([REPOSITORY / "scripts/on_disk_grammar.py", "check"], check=True)
+
     def test_the_scripts_that_documents_name_exist_and_can_be_run(self):
         for document in DOCUMENTS:
             for script in re.findall(r"\bscripts/\w+\.(?:sh|py)\b", document.read_text(encoding="utf-8")):
