@@ -15,6 +15,15 @@ std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
+// The larger one, or the one that is a number. Not std::fmax, which gives NaN for a signaling NaN
+// beside a number.
+float larger(float a, float b) {
+  if (std::isnan(a) || std::isnan(b)) {
+    return std::isnan(a) ? b : a;
+  }
+  return std::max(a, b);
+}
+
 }  // namespace
 
 std::uint8_t to_e4m3(float value) noexcept {
@@ -87,7 +96,7 @@ Mxfp8 mxfp8_quantize(const Bf16* x, std::int64_t x_row_stride, std::int64_t m, s
       const Bf16* first = x + row * x_row_stride + group * kGroup;
       float max_magnitude = std::numeric_limits<float>::quiet_NaN();
       for (std::int64_t i = 0; i < kGroup; ++i) {
-        max_magnitude = std::fmax(max_magnitude, std::fabs(to_float(first[i])));
+        max_magnitude = larger(max_magnitude, std::fabs(to_float(first[i])));
       }
       const std::uint8_t scale = mxfp8_scale(max_magnitude);
       out.sf[mxfp8_scale_index(row, group, k)] = scale;

@@ -63,9 +63,13 @@ std::vector<Shape> norm_shapes(const Case& which, const Traits& traits) {
     return {Shape{}};
   }
   for (const std::int64_t per_sm : {1, 2, 3, 4, 6}) {
-    if (kMultiprocessors * per_sm / ctas < which.m) {
-      add(kMultiprocessors * per_sm / ctas);
+    const std::int64_t groups = kMultiprocessors * per_sm / ctas;
+    if (groups >= which.m) {
+      continue;
     }
+    add(groups);
+    const std::int64_t rounds = (which.m + groups - 1) / groups;
+    add((which.m + rounds - 1) / rounds);
   }
   add(which.m);
   return shapes;

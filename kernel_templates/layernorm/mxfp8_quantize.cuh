@@ -2,7 +2,8 @@
 // May live here: this kernel alone.
 //
 // A thread takes one vector of 8 elements of each of ROWS rows. Launch: block (threads, a multiple
-// of 32), grid (ceil(ceil32(k / 8) / threads), any).
+// of 32), grid (ceil(ceil32(k / 8) / threads), any, 1 or more). Along z, CTAs from 1 on zero the
+// padding of the scales; if there are none, the others do it on the way.
 #pragma once
 
 #include "prelude/bf16.cuh"
@@ -23,9 +24,15 @@ __global__ void __launch_bounds__(256, 1)
   const uint32 vector = blockIdx.x * blockDim.x + threadIdx.x;
   const bool inside = vector < matrix.vectors();
   const uint32 step = gridDim.y * ROWS;
+  const uint32 plane = gridDim.x * gridDim.y * blockDim.x;
+  const uint32 thread = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
   wait_for_prerequisites<PDL>();
+  if (blockIdx.z > 0) {
+    matrix.zero_padding((blockIdx.z - 1) * plane + thread, (gridDim.z - 1) * plane);
+    return;
+  }
 
-  bool zeroed = false;
+  bool zeroed = gridDim.z > 1;
   for (uint32 first = blockIdx.y * ROWS; first < matrix.m; first += step) {
     Vector8<bf16> values[ROWS] = {};
 #pragma unroll
@@ -34,8 +41,7 @@ __global__ void __launch_bounds__(256, 1)
         load(x + ((first + r) * x_row_stride + vector * 8), values[r]);
     }
     if (!zeroed) {
-      const uint32 block = blockIdx.y * gridDim.x + blockIdx.x;
-      matrix.zero_padding(block * blockDim.x + threadIdx.x, gridDim.x * gridDim.y * blockDim.x);
+      matrix.zero_padding(thread, plane);
       zeroed = true;
     }
 #pragma unroll

@@ -12,7 +12,7 @@ namespace kiln {
 // x: [m, k], rows x_row_stride elements apart. w: [k], constant. y: [m, k]. Rows start on 16-byte
 // boundaries. constants_early: false moves the reads of w behind the PDL wait.
 template <int VECTORS, int CTAS, bool PDL>
-__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), 1)
+__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 2 ? 2 : 1)
     rmsnorm(const bf16* x, int64 x_row_stride, const bf16* w, bf16* y, float eps, int m, int k,
             bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};

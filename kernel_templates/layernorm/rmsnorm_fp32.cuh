@@ -11,7 +11,7 @@ namespace kiln {
 // x: [m, k]. w: [k], constant. y: [m, k]. Rows start on 16-byte boundaries. constants_early: false
 // moves the reads of w behind the PDL wait.
 template <typename X, typename W, int VECTORS, int CTAS, bool PDL>
-__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), 1)
+__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 2 ? 2 : 1)
     rmsnorm_fp32(const X* x, const W* w, X* y, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};
   const MatrixRows<X> source{x, shape.k};

@@ -11,7 +11,7 @@ namespace kiln {
 // x, w, y, eps, constants_early: as rmsnorm, with k a multiple of 32. q: [m, k]. scales: see
 // mxfp8.cuh.
 template <int VECTORS, int CTAS, bool PDL>
-__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), 1)
+__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 2 ? 2 : 1)
     rmsnorm_mxfp8(const bf16* x, int64 x_row_stride, const bf16* w, bf16* y, uint8* q,
                   uint8* scales, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};

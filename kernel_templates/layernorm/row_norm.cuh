@@ -5,8 +5,10 @@
 //
 // A CTA takes blockDim.y rows at once, blockDim.x threads each; with CTAS > 1 the CTAs of a cluster
 // share one row instead. Every thread holds VECTORS vectors of 8 elements of a row. Rows are dealt
-// out round robin until none is left, so any grid is right. The loads of a thread's next row are
-// under way while it sums and stores the present one.
+// out round robin along x until none is left, so any grid is right. The loads of a thread's next
+// row are under way while it sums and stores the present one. Along y, CTAs from 1 on zero the
+// padding of an output that has any; if there are none, the others do it on the way, which takes
+// longer.
 #pragma once
 
 #include "prelude/bf16.cuh"
@@ -102,6 +104,7 @@ struct StreamRows {
 
 template <typename Y>
 struct StoreRows {
+  static constexpr bool kPads = false;
   Y* y;
   uint32 k;
 
@@ -114,6 +117,7 @@ struct StoreRows {
 };
 
 struct StoreAndQuantizeRows {
+  static constexpr bool kPads = true;
   bf16* y;
   Mxfp8Matrix matrix;
 
@@ -155,8 +159,32 @@ __device__ __forceinline__ Vector8<Y> normalize(const Vector8<X>& x, float inver
   return result;
 }
 
-__device__ __forceinline__ uint32 thread_of_grid() {
-  return (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+// True for a CTA that zeroes padding and has no rows; it is then done. PDL: waits first.
+template <bool PDL, class Sink>
+__device__ __forceinline__ bool only_pads(const Sink& sink) {
+  if constexpr (Sink::kPads) {
+    if (blockIdx.y > 0) {
+      const uint32 block = (blockIdx.y - 1) * gridDim.x + blockIdx.x;
+      const uint32 threads = blockDim.x * blockDim.y;
+      wait_for_prerequisites<PDL>();
+      sink.zero_padding(block * threads + threadIdx.y * blockDim.x + threadIdx.x,
+                        (gridDim.y - 1) * gridDim.x * threads);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Zeroes the padding when no CTA is there for it alone.
+template <class Sink>
+__device__ __forceinline__ void pad_on_the_way(const Sink& sink) {
+  if constexpr (Sink::kPads) {
+    if (gridDim.y == 1) {
+      const uint32 threads = blockDim.x * blockDim.y;
+      sink.zero_padding(blockIdx.x * threads + threadIdx.y * blockDim.x + threadIdx.x,
+                        gridDim.x * threads);
+    }
+  }
 }
 
 // Rows of at most 8,192 elements.
@@ -165,6 +193,8 @@ __device__ __forceinline__ void normalize_rows(const Source& source, const W* w,
                                                const NormShape& shape) {
   using X = typename Source::Element;
   launch_dependents<PDL>();
+  if (only_pads<PDL>(sink))
+    return;
   const uint32 vectors = shape.k / 8;
   const uint32 warps = blockDim.x / kWarpLanes;
   const uint32 rank = CTAS == 1 ? 0 : blockIdx.x % CTAS;
@@ -210,7 +240,7 @@ __device__ __forceinline__ void normalize_rows(const Source& source, const W* w,
   load_row(first + threadIdx.y);
   if (PDL && !shape.constants_early)
     load_weights();
-  sink.zero_padding(thread_of_grid(), gridDim.x * blockDim.y * blockDim.x);
+  pad_on_the_way(sink);
 
   for (; first < shape.m; first += step) {
     const uint32 row = first + threadIdx.y;
@@ -221,7 +251,7 @@ __device__ __forceinline__ void normalize_rows(const Source& source, const W* w,
       values[j] = source.values(loaded, j);
       float terms[8];
       to_float(values[j], terms);
-      chains[j] = inside[j] ? add_squares(terms, 0.0f) : 0.0f;
+      chains[j] = add_squares(terms, 0.0f);  // Past the end of the row, of zeros.
     }
     if (first + step < shape.m)
       load_row(row + step);
@@ -246,12 +276,14 @@ __device__ __forceinline__ void normalize_long_rows(const Source& source, const 
                                                     const Sink& sink, const NormShape& shape) {
   using X = typename Source::Element;
   launch_dependents<PDL>();
+  if (only_pads<PDL>(sink))
+    return;
   const uint32 vectors = shape.k / 8;
   __shared__ RowSumStorage<1> storage;
   RowSum<1, 1> row_sum(storage, kSegments, threadIdx.x / kWarpLanes, kSegments);
   const float k = static_cast<float>(shape.k);
   wait_for_prerequisites<PDL>();
-  sink.zero_padding(thread_of_grid(), gridDim.x * blockDim.x);
+  pad_on_the_way(sink);
 
   for (uint32 row = blockIdx.x; row < shape.m; row += gridDim.x) {
     typename Source::template Row<1> loaded;

@@ -8,10 +8,13 @@
 
 namespace kiln {
 
-// All threads of all CTAs of the cluster meet here; what each wrote to shared memory is visible.
+// All threads of all CTAs of the cluster meet here. Afterwards a thread sees what those of its CTA
+// wrote to shared memory, and the barriers that any of them made (init_byte_barrier); a barrier
+// that released more would wait for loads under way.
 __device__ __forceinline__ void cluster_barrier() {
+  __syncthreads();
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }

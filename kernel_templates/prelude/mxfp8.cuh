@@ -40,18 +40,25 @@ __device__ __forceinline__ uint32 scale_byte(float max_magnitude) {
   return min((bits + rounding) >> 23, 254u);
 }
 
-// 2^(127 - scale), 0 for the scales 0 and 254.
-__device__ __forceinline__ float inverse_scale(uint32 scale) {
-  return scale == 0 ? 0.0f : __uint_as_float((254u - scale) << 23);
+// 2^(127 - scale) in both halves, 0 for the scales 0 and 254.
+__device__ __forceinline__ uint32 inverse_scale(uint32 scale) {
+  return scale == 0 ? 0 : (254u - scale) * 0x00800080u;
 }
 
-// Two values times `inverse`, rounded to nearest even and saturated; a NaN becomes 448.
-__device__ __forceinline__ uint32 quantize_pair(float low, float high, float inverse) {
-  low = fminf(__fmul_rn(low, inverse), 448.0f);
-  high = fminf(__fmul_rn(high, inverse), 448.0f);
-  uint16 pair;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
-  return pair;
+// Two values times `inverse`, rounded to nearest even and saturated; a NaN becomes 448. The product
+// is that of fp32: a power of two changes the exponent alone, and what leaves the range of normal
+// numbers is far below the smallest e4m3.
+__device__ __forceinline__ uint32 quantize_pair(uint32 pair, uint32 inverse) {
+  constexpr uint32 kLargest = 0x43e043e0u;  // 448 in both halves
+#if __CUDA_ARCH__ >= 900
+  asm("mul.bf16x2 %0, %0, %1;" : "+r"(pair) : "r"(inverse));
+#endif
+  asm("min.bf16x2 %0, %0, %1;" : "+r"(pair) : "r"(kLargest));
+  uint16 result;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
+      : "=h"(result)
+      : "f"(high_to_float(pair)), "f"(low_to_float(pair)));
+  return result;
 }
 
 // One lane's part of a group (see group_max_magnitude): its 8 elements, and the group's scale byte.
@@ -63,13 +70,11 @@ struct QuantizedVector {
 __device__ __forceinline__ QuantizedVector quantize(const Vector8<bf16>& values) {
   QuantizedVector result;
   result.scale = scale_byte(group_max_magnitude(values));
-  const float inverse = inverse_scale(result.scale);
+  const uint32 inverse = inverse_scale(result.scale);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const uint32 a = values.words[2 * i];
-    const uint32 b = values.words[2 * i + 1];
-    result.words[i] = quantize_pair(low_to_float(a), high_to_float(a), inverse) |
-                      quantize_pair(low_to_float(b), high_to_float(b), inverse) << 16;
+    result.words[i] = quantize_pair(values.words[2 * i], inverse) |
+                      quantize_pair(values.words[2 * i + 1], inverse) << 16;
   }
   return result;
 }
@@ -102,8 +107,8 @@ struct Mxfp8Matrix {
     }
   }
 
-  // Zeroes the bytes of the rows from m to the next multiple of 128, together with all other
-  // threads of the grid: this is number `thread` of `threads`.
+  // Zeroes the bytes of the rows from m to the next multiple of 128, together with other threads of
+  // the grid: this is number `thread` of `threads`.
   __device__ __forceinline__ void zero_padding(uint32 thread, uint32 threads) const {
     const uint32 first = m % 128;
     if (first == 0)

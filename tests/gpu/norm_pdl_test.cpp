@@ -98,7 +98,7 @@ TEST_CASE("A norm's rows are not overwritten by the next kernel before it has re
 
 TEST_CASE(
     "A norm reads weights that the previous kernel writes after the wait when the call says so",
-    "[pdl][norm_weights]") {
+    "[pdl]") {
   const NormOp op = GENERATE(from_range(std::begin(kNormOps), std::end(kNormOps)));
   if (!op.norm) {
     return;
@@ -118,7 +118,7 @@ TEST_CASE(
       [&] { REQUIRE(chain.batch.check(chain.first, 0) == ""); });
 }
 
-// With one row, all but 40 of a tile's scale bytes are padding.
+// With one row, all but 40 of a tile's scale bytes are padding, which CTAs of their own zero.
 TEST_CASE("Scales and their padding are not written before a late reader has copied the old ones",
           "[pdl]") {
   const NormOp op = GENERATE(from_range(std::begin(kNormOps), std::end(kNormOps)));

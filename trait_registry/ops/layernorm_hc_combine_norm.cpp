@@ -40,9 +40,10 @@ Op layernorm_hc_combine_norm() {
       .params = {Param::data("x"), Param::stride("x", 0), Param::data("pre"), Param::data("w"),
                  Param::data("y"), Param::scalar("eps"), Param::dim("m", ScalarType::kI32),
                  Param::dim("k", ScalarType::kI32), Param::constants_ready()},
-      .geometry = hc_geometry,
+      .geometry = [](const Problem& problem,
+                     const Traits& traits) { return hc_geometry(problem, traits, false); },
   }};
-  op.choose = choose_hc;
+  op.choose = [](const Problem& problem, Traits& traits) { choose_hc(problem, traits, false); };
   op.exists = norm_exists;
   op.contract = hc_contract;
   return op;

@@ -52,9 +52,10 @@ Op layernorm_hc_combine_norm_mxfp8() {
                  Param::data("y"), Param::data("q"), Param::data("sf"), Param::scalar("eps"),
                  Param::dim("m", ScalarType::kI32), Param::dim("k", ScalarType::kI32),
                  Param::constants_ready()},
-      .geometry = hc_geometry,
+      .geometry = [](const Problem& problem,
+                     const Traits& traits) { return hc_geometry(problem, traits, true); },
   }};
-  op.choose = choose_hc;
+  op.choose = [](const Problem& problem, Traits& traits) { choose_hc(problem, traits, true); };
   op.exists = norm_exists;
   op.contract = hc_contract;
   return op;

@@ -5,20 +5,22 @@
 namespace kiln::registry::ops {
 namespace {
 
+// Measured on an H200 (bench/README.md); it changes the time, never a bit.
 void choose(const Problem& problem, Traits& traits) {
   const std::int64_t m = problem.dim("m");
   const std::int64_t k = problem.dim("k");
-  traits.set("VECTORS", k > kLongestShortRow ? 0 : m <= 256 ? 1 : 2);
-  traits.set("CTAS", norm_ctas(problem));
+  const bool spreads = norm_spreads(problem, 96);
+  traits.set("CTAS", !spreads ? 1 : m <= 16 ? 4 : 2);
+  traits.set("VECTORS", k > kLongestShortRow                ? 0
+                        : spreads || k < 8 * kSegment       ? 1
+                        : m > 512 && m <= 2048 && k >= 4096 ? 4
+                                                            : 2);
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
   const std::int64_t vectors = traits["VECTORS"];
-  return NormLaunch{vectors, traits["CTAS"],
-                    vectors == 1   ? 1280
-                    : vectors == 2 ? 960
-                                   : 640}
-      .geometry(problem);
+  const std::int64_t threads_per_sm = vectors == 4 ? 640 : vectors == 2 ? 960 : 1280;
+  return NormLaunch{vectors, traits["CTAS"], threads_per_sm, true}.geometry(problem);
 }
 
 }  // namespace

@@ -56,19 +56,37 @@ inline bool norm_exists(const Traits& traits, const Target&) {
   return traits["CTAS"] == 1 || traits["VECTORS"] == 1;
 }
 
-/// CTAs that share a row of bf16 or fp32. With few rows most multiprocessors would be idle, and one
-/// row keeps the schedulers of one multiprocessor busy for longer than an exchange takes.
-inline std::int64_t norm_ctas(const Problem& problem) {
+constexpr std::int64_t kSegment = 256;  ///< Elements of a row whose sum one warp adds up.
+
+/// Whether clusters pay: one row keeps the schedulers of one multiprocessor busy for longer than an
+/// exchange between several takes. Not tried on the targets whose clusters are left out.
+inline bool norm_spreads(const Problem& problem, std::int64_t most_rows) {
   const std::int64_t k = problem.dim("k");
-  const bool spreads = k >= 4096 && k <= kLongestShortRow && problem.target().major != 12;
-  return spreads && problem.dim("m") <= 16 ? 4 : 1;
+  const bool long_enough = k >= 16 * kSegment || (k >= 4 * kSegment && problem.dim("m") <= 4);
+  return long_enough && k <= kLongestShortRow && problem.dim("m") <= most_rows &&
+         problem.target().major != 12;
+}
+
+/// The CTAs beyond the first row of the grid (y or z, from 1 on) that zero the padding of MXFP8
+/// scales, so that no CTA with rows has to. `threads` is what one row of the grid has. With many
+/// rows there is little padding for each, and none of this is worth a CTA.
+inline std::uint32_t padding_ctas(const Problem& problem, std::int64_t threads) {
+  constexpr std::int64_t kMostRows = 512;
+  constexpr std::int64_t kMostCtas = 8;
+  const std::int64_t m = problem.dim("m");
+  if (m % 128 == 0 || m > kMostRows) {
+    return 0;
+  }
+  const std::int64_t chunks = ceil_div(problem.dim("k"), 128) * 32;  // 16 bytes: one store each
+  return static_cast<std::uint32_t>(std::min(ceil_div(chunks, threads), kMostCtas));
 }
 
 /// Launch of a norm (kernel_templates/layernorm/row_norm.cuh).
 struct NormLaunch {
   std::int64_t vectors;         ///< Vectors of 8 elements that a thread holds; 0 for long rows.
   std::int64_t ctas;            ///< CTAs that share a row.
-  std::int64_t threads_per_sm;  ///< How many are resident, by the kernel's registers.
+  std::int64_t threads_per_sm;  ///< Resident ones, by the kernel's registers; 0: one CTA per row.
+  bool pads = false;            ///< Gives MXFP8 scales.
 
   Geometry geometry(const Problem& problem) const {
     const std::int64_t m = problem.dim("m");
@@ -76,18 +94,25 @@ struct NormLaunch {
     std::int64_t threads = 1024;
     std::int64_t rows = 1;  // that a CTA takes at once
     if (vectors != 0) {
-      threads = 32 * ceil_div(problem.dim("k"), 256 * vectors * ctas);
+      threads = 32 * ceil_div(problem.dim("k"), kSegment * vectors * ctas);
       // Short rows share a CTA when there are more than the device has room for at once.
       if (ctas == 1) {
         rows = std::clamp<std::int64_t>(std::min(256 / threads, m / (4 * sms)), 1, 8);
       }
     }
+    std::int64_t groups = ceil_div(m, rows);
     const std::int64_t per_sm = std::max<std::int64_t>(1, threads_per_sm / (threads * rows));
-    const std::int64_t groups = std::min(ceil_div(m, rows), std::max(sms * per_sm / ctas, sms));
+    const std::int64_t resident = std::max<std::int64_t>(1, sms * per_sm / ctas);
+    if (threads_per_sm != 0 && groups > resident) {
+      groups = ceil_div(groups, ceil_div(groups, resident));  // As many rounds, but even ones.
+    }
     Geometry geometry;
     geometry.grid.x = static_cast<std::uint32_t>(groups * ctas);
     geometry.block = {static_cast<std::uint32_t>(threads), static_cast<std::uint32_t>(rows), 1};
     geometry.cluster.x = static_cast<std::uint32_t>(ctas);
+    if (pads && groups != 0) {
+      geometry.grid.y += padding_ctas(problem, groups * ctas * threads * rows);
+    }
     return geometry;
   }
 };
