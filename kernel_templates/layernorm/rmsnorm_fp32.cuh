@@ -14,7 +14,7 @@ template <typename X, typename W, int VECTORS, int CTAS, bool PDL>
 __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 2 ? 2 : 1)
     rmsnorm_fp32(const X* x, const W* w, X* y, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};
-  const MatrixRows<X> source{x, shape.k};
+  const MatrixRows<X> source{x, shape.k, shape.k};
   const StoreRows<X> sink{y, shape.k};
   if constexpr (VECTORS == 0) {
     normalize_long_rows<PDL>(source, w, sink, shape);

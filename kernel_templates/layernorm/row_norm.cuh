@@ -22,7 +22,8 @@
 namespace kiln {
 
 // ---------------------------------------------------------------------------------------------
-// Sources: Row<VECTORS> is what one thread has loaded of a row.
+// Sources. Row<VECTORS> is what one thread has loaded of a row; RowWeights, what it needs beside a
+// row that is in shared memory.
 
 // The rows of a matrix. Row strides are in elements.
 template <typename X>
@@ -30,11 +31,24 @@ struct MatrixRows {
   using Element = X;
   const X* x;
   int64 row_stride;
+  uint32 k;
 
   template <int VECTORS>
   struct Row {
     Vector8<X> vectors[VECTORS];
   };
+
+  struct RowWeights {};
+
+  __device__ __forceinline__ const X* row(uint32 row) const { return x + row * row_stride; }
+  __device__ __forceinline__ uint32 row_bytes() const { return k * sizeof(X); }
+  __device__ __forceinline__ void load_row_weights(uint32, RowWeights&) const {}
+  // Of the vector at a shared address.
+  __device__ __forceinline__ Vector8<X> values(uint32 staged, const RowWeights&) const {
+    Vector8<X> vector;
+    load_shared(staged, vector);
+    return vector;
+  }
 
   template <int VECTORS>
   __device__ __forceinline__ void begin_row(uint32, Row<VECTORS>&) const {}
@@ -66,6 +80,26 @@ struct StreamRows {
     PRE weights[kStreams];
   };
 
+  struct RowWeights {
+    PRE weights[kStreams];
+  };
+
+  __device__ __forceinline__ const bf16* row(uint32 row) const { return x + row * row_stride; }
+  __device__ __forceinline__ uint32 row_bytes() const { return kStreams * k * sizeof(bf16); }
+  __device__ __forceinline__ void load_row_weights(uint32 row, RowWeights& loaded) const {
+#pragma unroll
+    for (int c = 0; c < kStreams; ++c)
+      loaded.weights[c] = load_element(pre + (static_cast<int64>(row) * kStreams + c));
+  }
+  // Of the vector of the first stream at a shared address.
+  __device__ __forceinline__ Vector8<bf16> values(uint32 staged, const RowWeights& row) const {
+    Vector8<bf16> vectors[kStreams];
+#pragma unroll
+    for (int c = 0; c < kStreams; ++c)
+      load_shared(staged + c * k * uint32{sizeof(bf16)}, vectors[c]);
+    return combine(vectors, row.weights);
+  }
+
   template <int VECTORS>
   __device__ __forceinline__ void begin_row(uint32 row, Row<VECTORS>& loaded) const {
 #pragma unroll
@@ -80,17 +114,22 @@ struct StreamRows {
     for (int c = 0; c < kStreams; ++c)
       load(first + c * k, loaded.vectors[j][c]);
   }
-  // The sum is rounded to bf16 before the norm sees it, as the unfused combine stores it.
   template <int VECTORS>
   __device__ __forceinline__ Vector8<bf16> values(const Row<VECTORS>& loaded, int j) const {
+    return combine(loaded.vectors[j], loaded.weights);
+  }
+
+  // The sum is rounded to bf16 before the norm sees it, as the unfused combine stores it.
+  __device__ __forceinline__ static Vector8<bf16> combine(const Vector8<bf16> (&vectors)[kStreams],
+                                                          const PRE (&weights)[kStreams]) {
     float sums[8] = {};
 #pragma unroll
     for (int c = 0; c < kStreams; ++c) {
       float stream[8];
-      to_float(loaded.vectors[j][c], stream);
+      to_float(vectors[c], stream);
 #pragma unroll
       for (int i = 0; i < 8; ++i)
-        sums[i] = __fmaf_rn(stream[i], to_float(loaded.weights[c]), sums[i]);
+        sums[i] = __fmaf_rn(stream[i], to_float(weights[c]), sums[i]);
     }
     Vector8<bf16> result;
     from_float(sums, result);

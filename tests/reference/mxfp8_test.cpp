@@ -155,13 +155,13 @@ TEST_CASE("What is quantised is within half a step of e4m3 of what it was") {
 
 TEST_CASE("NaN, infinity and zero groups are quantised as the contract says") {
   std::vector<Bf16> x(5 * 32, to_bf16(1.0F));
-  x[3] = 0x7FC0;                                   // Group 0: NaN among ones, one of them signaling.
+  x[3] = 0x7FC0;  // Group 0: NaN among ones, one of them signaling.
   x[9] = 0xFF81;
   std::fill_n(x.begin() + 32, 32, Bf16{0x7FC0});   // Group 1: only NaN.
   x[2 * 32] = 0x7F80;                              // Group 2: infinity among ones.
   x[3 * 32] = 0xFF80;                              // Group 3: minus infinity.
   std::fill_n(x.begin() + 128, 32, Bf16{0x8000});  // Group 4: minus zero.
-  x[0] = to_bf16(1.5F);  // The largest of group 0 comes before its NaN.
+  x[0] = to_bf16(1.5F);                            // The largest of group 0 comes before its NaN.
   const Mxfp8 out = mxfp8_quantize(x.data(), 160, 1, 160);
   const auto scale = [&](std::int64_t group) { return out.sf[mxfp8_scale_index(0, group, 160)]; };
   CHECK(scale(0) == mxfp8_scale(1.5F));

@@ -47,7 +47,7 @@ Op layernorm_hc_combine_norm_mxfp8() {
   op.kernels = {{
       .name = "norm",
       .source = "layernorm/hc_combine_norm_mxfp8.cuh",
-      .instantiation = "kiln::hc_combine_norm_mxfp8<{PRE}, {VECTORS}, {CTAS}, {PDL}>",
+      .instantiation = "kiln::hc_combine_norm_mxfp8<{PRE}, {VECTORS}, {CTAS}, {STAGES}, {PDL}>",
       .params = {Param::data("x"), Param::stride("x", 0), Param::data("pre"), Param::data("w"),
                  Param::data("y"), Param::data("q"), Param::data("sf"), Param::scalar("eps"),
                  Param::dim("m", ScalarType::kI32), Param::dim("k", ScalarType::kI32),

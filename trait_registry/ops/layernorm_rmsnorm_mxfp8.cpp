@@ -11,16 +11,15 @@ void choose(const Problem& problem, Traits& traits) {
   const std::int64_t k = problem.dim("k");
   const bool spreads = norm_spreads(problem, 96);
   traits.set("CTAS", !spreads ? 1 : m <= 16 ? 4 : 2);
-  traits.set("VECTORS", k > kLongestShortRow                ? 0
-                        : spreads || k < 8 * kSegment       ? 1
-                        : m > 512 && m <= 2048 && k >= 4096 ? 4
-                                                            : 2);
+  traits.set("VECTORS", k > kLongestShortRow ? 0 : spreads || k < 8 * kSegment ? 1 : 2);
+  traits.set("STAGES", traits["VECTORS"] == 2 && m > 512 ? 4 : 0);
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
   const std::int64_t vectors = traits["VECTORS"];
+  const std::int64_t staged_bytes = traits["STAGES"] * problem.dim("k") * 2;
   const std::int64_t threads_per_sm = vectors == 4 ? 640 : vectors == 2 ? 960 : 1280;
-  return NormLaunch{vectors, traits["CTAS"], threads_per_sm, true}.geometry(problem);
+  return NormLaunch{vectors, traits["CTAS"], threads_per_sm, true, staged_bytes}.geometry(problem);
 }
 
 }  // namespace
@@ -64,12 +63,15 @@ Op layernorm_rmsnorm_mxfp8() {
        .summary = "vectors of 8 elements that one thread holds; 0: the row is read twice",
        .domain = {0, 1, 2, 4}},
       {.name = "CTAS", .summary = "CTAs of a cluster that share a row", .domain = {1, 2, 4}},
+      {.name = "STAGES",
+       .summary = "rows on the way to a CTA in shared memory; 0: one, in registers",
+       .domain = {0, 4}},
       TraitSpec::boolean("PDL", "programmatic dependent launch"),
   };
   op.kernels = {{
       .name = "norm",
       .source = "layernorm/rmsnorm_mxfp8.cuh",
-      .instantiation = "kiln::rmsnorm_mxfp8<{VECTORS}, {CTAS}, {PDL}>",
+      .instantiation = "kiln::rmsnorm_mxfp8<{VECTORS}, {CTAS}, {STAGES}, {PDL}>",
       .params = {Param::data("x"), Param::stride("x", 0), Param::data("w"), Param::data("y"),
                  Param::data("q"), Param::data("sf"), Param::scalar("eps"),
                  Param::dim("m", ScalarType::kI32), Param::dim("k", ScalarType::kI32),

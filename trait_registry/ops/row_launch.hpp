@@ -51,9 +51,11 @@ inline std::string wrong_k(const Problem& problem, std::int64_t multiple) {
 
 constexpr std::int64_t kLongestShortRow = 8192;  ///< Elements; longer rows are read twice.
 
-/// Which combinations of the traits VECTORS and CTAS the norms have.
+/// Which combinations of the traits VECTORS, CTAS and STAGES the norms have.
 inline bool norm_exists(const Traits& traits, const Target&) {
-  return traits["CTAS"] == 1 || traits["VECTORS"] == 1;
+  const std::int64_t vectors = traits["VECTORS"];
+  const std::int64_t ctas = traits["CTAS"];
+  return (ctas == 1 || vectors == 1) && (traits["STAGES"] == 0 || (ctas == 1 && vectors > 1));
 }
 
 constexpr std::int64_t kSegment = 256;  ///< Elements of a row whose sum one warp adds up.
@@ -81,12 +83,16 @@ inline std::uint32_t padding_ctas(const Problem& problem, std::int64_t threads) 
   return static_cast<std::uint32_t>(std::min(ceil_div(chunks, threads), kMostCtas));
 }
 
+constexpr std::int64_t kSharedPerSm = 227 * 1024;  ///< Of the targets with clusters.
+constexpr std::int64_t kOtherShared = 4 * 1024;    ///< Of a CTA, beside the rows.
+
 /// Launch of a norm (kernel_templates/layernorm/row_norm.cuh).
 struct NormLaunch {
-  std::int64_t vectors;         ///< Vectors of 8 elements that a thread holds; 0 for long rows.
-  std::int64_t ctas;            ///< CTAs that share a row.
-  std::int64_t threads_per_sm;  ///< Resident ones, by the kernel's registers; 0: one CTA per row.
-  bool pads = false;            ///< Gives MXFP8 scales.
+  std::int64_t vectors;           ///< Vectors of 8 elements that a thread holds; 0 for long rows.
+  std::int64_t ctas;              ///< CTAs that share a row.
+  std::int64_t threads_per_sm;    ///< Resident ones, by the kernel's registers; 0: one CTA per row.
+  bool pads = false;              ///< Gives MXFP8 scales.
+  std::int64_t staged_bytes = 0;  ///< Shared memory for rows on the way.
 
   Geometry geometry(const Problem& problem) const {
     const std::int64_t m = problem.dim("m");
@@ -96,12 +102,14 @@ struct NormLaunch {
     if (vectors != 0) {
       threads = 32 * ceil_div(problem.dim("k"), kSegment * vectors * ctas);
       // Short rows share a CTA when there are more than the device has room for at once.
-      if (ctas == 1) {
+      if (ctas == 1 && staged_bytes == 0) {
         rows = std::clamp<std::int64_t>(std::min(256 / threads, m / (4 * sms)), 1, 8);
       }
     }
     std::int64_t groups = ceil_div(m, rows);
-    const std::int64_t per_sm = std::max<std::int64_t>(1, threads_per_sm / (threads * rows));
+    const std::int64_t per_sm = std::clamp<std::int64_t>(
+        threads_per_sm / (threads * rows), 1,
+        std::max<std::int64_t>(1, kSharedPerSm / (staged_bytes + kOtherShared)));
     const std::int64_t resident = std::max<std::int64_t>(1, sms * per_sm / ctas);
     if (threads_per_sm != 0 && groups > resident) {
       groups = ceil_div(groups, ceil_div(groups, resident));  // As many rounds, but even ones.
@@ -110,6 +118,7 @@ struct NormLaunch {
     geometry.grid.x = static_cast<std::uint32_t>(groups * ctas);
     geometry.block = {static_cast<std::uint32_t>(threads), static_cast<std::uint32_t>(rows), 1};
     geometry.cluster.x = static_cast<std::uint32_t>(ctas);
+    geometry.dynamic_shared_bytes = static_cast<std::uint32_t>(staged_bytes);
     if (pads && groups != 0) {
       geometry.grid.y += padding_ctas(problem, groups * ctas * threads * rows);
     }
