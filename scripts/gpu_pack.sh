@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts what a GPU session needs into a folder that can be copied to a machine with a GPU and no build
-# dependencies: programs, a cache prebuilt for its architecture, and the digests of the tree they
-# were built from.
+# dependencies: programs, a cache prebuilt for its architecture, the peer table, and the digests of the
+# tree they were built from.
 #
 #   scripts/gpu_pack.sh DIR [ARCH]      (default: sm_90a)
 set -euo pipefail
@@ -17,7 +17,7 @@ cmake --build --preset release
 rm -rf "$dir"
 mkdir -p "$dir/tests" "$dir/bench"
 scripts/gpu_record.py digests > "$dir/digests.json"
-cp scripts/gpu_session.sh build/release/tools/kiln "$dir/"
+cp scripts/gpu_session.sh build/release/tools/kiln docs/peer_h200.md "$dir/"
 find build/release/tests/gpu -maxdepth 1 -type f -executable -exec cp -t "$dir/tests" {} +
 find build/release/bench -type f -executable -name '*device*' -exec cp -t "$dir/bench" {} +
 "$dir/kiln" prebuild --arch "$arch" --cache "$dir/cache"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs on a machine with a GPU, over a folder made by gpu_pack.sh: GPU tests, memory checkers over
-# the tests tagged [sanitize], `kiln run` of both GEMMs, and the device benchmarks. Needs no build
-# tools. Prints a table, and writes results for `scripts/gpu_record.py write`.
+# the tests tagged [sanitize], `kiln run` of every op, `kiln bench`, and the device benchmarks. Needs
+# no build tools. Prints a table, and writes results for `scripts/gpu_record.py write`; beside them
+# bench.json and bench.svg.
 #
 #   gpu_session.sh [RESULTS]      run in, or named by its path in, the packed folder
 set -uo pipefail
@@ -70,6 +71,31 @@ run_op() {
   row "kiln run $*" "$outcome"
 }
 
+# Names of all ops. What the outermost objects of the list hold is indented by four.
+op_names() { "$pack/kiln" ops --json | sed -nE 's/^    "name": "([^"]+)",?$/\1/p'; }
+
+run_ops() {
+  local ops op pdl m
+  mapfile -t ops < <(op_names)
+  if [ ${#ops[@]} -eq 0 ]; then
+    failed=$((failed + 1))
+    row "kiln ops" "FAILED: lists no op"
+  fi
+  for op in "${ops[@]}"; do
+    for pdl in on off; do
+      for m in 1 8 33; do run_op "$op" --m "$m" --pdl "$pdl"; done
+    done
+  done
+}
+
+# Counts like any other program: the exit status, never a time.
+run_bench() {
+  local name=$1 outcome=ran
+  printf '\n== %s\n' "$name"
+  "${@:2}" || { outcome="FAILED (exit $?)"; failed=$((failed + 1)); }
+  row "$name" "$outcome"
+}
+
 json_strings() {  # One JSON list of the arguments; none of ours holds a quote or a backslash.
   local separator='' text
   printf '['
@@ -88,16 +114,11 @@ for program in "$pack"/tests/*; do run_tests "$program"; done
 for tool in memcheck racecheck initcheck synccheck; do
   for program in "$pack"/tests/*; do run_checker "$tool" "$program"; done
 done
-for op in n128k512_gemm_bf16 n32k5120_gemm_bf16; do
-  for pdl in on off; do
-    for m in 1 8 33; do run_op "$op" --m "$m" --pdl "$pdl"; done
-  done
-done
+run_ops
+folder=$(dirname "$results")
+run_bench "kiln bench" "$pack/kiln" bench --peers "$pack/peer_h200.md" --save "$folder/bench.json" --plot "$folder/bench.svg"
 for program in "$pack"/bench/*; do
-  [ -x "$program" ] || continue
-  printf '\n== %s\n' "$(basename "$program")"
-  if "$program"; then outcome=ran; else outcome="FAILED (exit $?)"; failed=$((failed + 1)); fi
-  row "$(basename "$program")" "$outcome"
+  [ -x "$program" ] && run_bench "$(basename "$program")" "$program"
 done
 
 {

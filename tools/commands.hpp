@@ -20,6 +20,7 @@ using Action = std::function<int()>;
 void add_ops(CLI::App& app, Action& action);
 void add_prebuild(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
 void add_pack(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);

@@ -66,6 +66,7 @@ int run_command(int argc, char** argv) {
   add_ops(app, action);
   add_prebuild(app, action);
   add_run(app, action);
+  add_bench(app, action);
   add_cache(app, action);
   add_pack(app, action);
   add_doctor(app, action);

@@ -9,6 +9,7 @@
 
 #include "runtime/driver/api.hpp"
 #include "tests/fake_driver/state.hpp"
+#include "tools/bench/graph_calls.hpp"
 
 using kiln::fake::current_context;
 using kiln::fake::Launch;
@@ -67,6 +68,9 @@ void record_launch(State& fake, const CUlaunchConfig& config, const CUfunc_st& f
     for (std::size_t i = 0; i < signature->second.size(); ++i) {
       launch.params.emplace_back(static_cast<const char*>(params[i]), signature->second[i]);
     }
+  }
+  if (fake.kernel) {
+    fake.kernel(launch);
   }
   fake.launches_.push_back(std::move(launch));
 }
@@ -407,12 +411,82 @@ KILN_FAKE CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t b
   return CUDA_SUCCESS;
 }
 
+// Graphs and events hold nothing: a captured launch is recorded like any other, a replay does
+// nothing, and the time between events is what the test says.
+KILN_FAKE CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+  KILN_FAKE_ENTER(cuStreamBeginCapture)
+  state().set_capturing(stream, true);
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  KILN_FAKE_ENTER(cuStreamEndCapture)
+  state().set_capturing(stream, false);
+  *graph = reinterpret_cast<CUgraph>(std::uintptr_t{0x1000});
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph,
+                                               unsigned long long) {
+  KILN_FAKE_ENTER(cuGraphInstantiateWithFlags)
+  *executable = reinterpret_cast<CUgraphExec>(std::uintptr_t{0x2000});
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuGraphUpload(CUgraphExec, CUstream) {
+  KILN_FAKE_ENTER(cuGraphUpload)
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuGraphLaunch(CUgraphExec, CUstream) {
+  KILN_FAKE_ENTER(cuGraphLaunch)
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuGraphExecDestroy(CUgraphExec) {
+  KILN_FAKE_ENTER(cuGraphExecDestroy)
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuGraphDestroy(CUgraph) {
+  KILN_FAKE_ENTER(cuGraphDestroy)
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuEventCreate(CUevent* event, unsigned) {
+  KILN_FAKE_ENTER(cuEventCreate)
+  *event = reinterpret_cast<CUevent>(std::uintptr_t{0x3000});
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuEventRecord(CUevent, CUstream) {
+  KILN_FAKE_ENTER(cuEventRecord)
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuEventSynchronize(CUevent) {
+  KILN_FAKE_ENTER(cuEventSynchronize)
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
+  KILN_FAKE_ENTER(cuEventElapsedTime)
+  const std::lock_guard lock(state().mutex);
+  *milliseconds = state().event_milliseconds;
+  return CUDA_SUCCESS;
+}
+
+KILN_FAKE CUresult cuEventDestroy(CUevent) {
+  KILN_FAKE_ENTER(cuEventDestroy)
+  return CUDA_SUCCESS;
+}
+
 namespace {
 
 const EntryPoint* find_entry_point(const char* name) {
 #define KILN_FAKE_ENTRY(function, since) {#function, since, reinterpret_cast<void*>(&::function)},
-  static const EntryPoint kEntryPoints[] = {KILN_DRIVER_REQUIRED(KILN_FAKE_ENTRY)
-                                                KILN_DRIVER_OPTIONAL(KILN_FAKE_ENTRY)};
+  static const EntryPoint kEntryPoints[] = {KILN_DRIVER_REQUIRED(
+      KILN_FAKE_ENTRY) KILN_DRIVER_OPTIONAL(KILN_FAKE_ENTRY) KILN_GRAPH_CALLS(KILN_FAKE_ENTRY)};
 #undef KILN_FAKE_ENTRY
   for (const EntryPoint& entry : kEntryPoints) {
     if (std::strcmp(entry.name, name) == 0) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,10 @@ class Control {
   /// The sizes of a kernel's parameters, as its image would tell. Without it parameters are neither
   /// copied nor described.
   virtual void describe_kernel(const std::string& symbol, std::vector<std::size_t> param_bytes) = 0;
+  /// Called in each recorded launch, with it: stands in for what the kernel would do.
+  virtual void on_launch(std::function<void(const Launch&)> kernel) = 0;
+  /// What lies between any two events. Initially 0.1 ms.
+  virtual void set_event_milliseconds(float milliseconds) = 0;
   /// Memory that pointer queries know. `device` -1 is host memory.
   virtual void add_memory(std::uint64_t address, std::uint64_t bytes, int device) = 0;
 

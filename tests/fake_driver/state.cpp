@@ -94,6 +94,16 @@ void State::describe_kernel(const std::string& symbol, std::vector<std::size_t> 
   signatures[symbol] = std::move(param_bytes);
 }
 
+void State::on_launch(std::function<void(const Launch&)> value) {
+  const std::lock_guard lock(mutex);
+  kernel = std::move(value);
+}
+
+void State::set_event_milliseconds(float value) {
+  const std::lock_guard lock(mutex);
+  event_milliseconds = value;
+}
+
 void State::add_memory(std::uint64_t address, std::uint64_t bytes, int device) {
   const std::lock_guard lock(mutex);
   memory.push_back({address, bytes, device});

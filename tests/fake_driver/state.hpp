@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
@@ -49,6 +50,8 @@ class State final : public Control {
   void fail(const std::string& function, CUresult result, int times) override;
   void refuse_images(const std::string& part) override;
   void describe_kernel(const std::string& symbol, std::vector<std::size_t> param_bytes) override;
+  void on_launch(std::function<void(const Launch&)> kernel) override;
+  void set_event_milliseconds(float milliseconds) override;
   void add_memory(std::uint64_t address, std::uint64_t bytes, int device) override;
   std::vector<std::string> calls() override;
   std::size_t count(const std::string& function) override;
@@ -82,6 +85,8 @@ class State final : public Control {
   std::vector<Memory> memory;
   std::vector<Launch> launches_;
   std::vector<CUstreamCaptureMode> load_modes;
+  std::function<void(const Launch&)> kernel;
+  float event_milliseconds = 0.1F;
 
   std::atomic<bool> recording{true};
 

@@ -12,6 +12,30 @@ PASSING = 'echo "All tests passed (40 assertions in 7 test cases)"'
 FAILING = 'echo "test cases:  5 |  3 passed |  2 failed"; exit 2'
 SKIPPING = 'echo "skipped: no device"; exit 77'
 CRASHING = "kill -SEGV $$"
+# As `kiln ops --json` prints them; an argument has a name too.
+OPS = """[
+  {
+    "name": "one",
+    "args": [
+      {
+        "name": "x"
+      }
+    ]
+  },
+  {
+    "name": "two"
+  }
+]"""
+
+
+def kiln(then):
+    """A stand-in for the command that lists OPS, notes how it was called, and then does `then`."""
+    return f"""echo "$@" >> "$(dirname "$0")/calls"
+if [ "$1" = ops ]; then cat <<'END'
+{OPS}
+END
+exit; fi
+{then}"""
 
 
 class GpuSession(ScratchTest):
@@ -22,7 +46,7 @@ class GpuSession(ScratchTest):
         shutil.copy(REPOSITORY / "scripts/gpu_session.sh", self.scratch / "pack")
         (self.scratch / "pack/digests.json").write_text('{"one": "abc"}', encoding="utf-8")
         self.program("bin/nvidia-smi", 'echo "A GPU, 580.1"')
-        self.program("pack/kiln", "exit 0")
+        self.program("pack/kiln", kiln("exit 0"))
         self.program("bin/compute-sanitizer", "exit 0")
 
     def program(self, name, body):
@@ -74,11 +98,41 @@ class GpuSession(ScratchTest):
         results, _ = self.session(0)
         self.assertIn("memcheck a: not run: the device is not supported", results["sanitizers"])
 
+    def test_every_op_runs_with_few_and_more_rows_with_pdl_and_without(self):
+        self.program("pack/tests/a", PASSING)
+        self.session(0)
+        runs = [line for line in (self.scratch / "pack/calls").read_text().splitlines() if line.startswith("run ")]
+        wanted = [f"run {op} --m {m} --pdl {pdl}" for op in ["one", "two"] for pdl in ["on", "off"] for m in [1, 8, 33]]
+        self.assertEqual(runs, wanted)
+
     def test_a_disagreement_of_kiln_run_is_a_failure(self):
         self.program("pack/tests/a", PASSING)
-        self.program("pack/kiln", '[ "$1" != run ] || exit 1')
+        self.program("pack/kiln", kiln('[ "$1" != run ] || exit 1'))
         results, _ = self.session(1)
         self.assertEqual(results["tests_failed"], 12)
+
+    def test_a_command_that_lists_no_op_is_a_failure(self):
+        self.program("pack/tests/a", PASSING)
+        self.program("pack/kiln", "exit 0")
+        results, shown = self.session(1)
+        self.assertEqual(results["tests_failed"], 1)
+        self.assertIn("lists no op", shown)
+
+    def test_what_kiln_bench_saves_lies_beside_the_results_and_its_table_is_shown(self):
+        self.program("pack/tests/a", PASSING)
+        self.program("pack/kiln", kiln('[ "$1" != bench ] || { echo "| a table |"; touch "$5" "$7"; }'))
+        _, shown = self.session(0)
+        self.assertIn("| a table |", shown)
+        self.assertTrue((self.scratch / "bench.json").exists())
+        self.assertTrue((self.scratch / "bench.svg").exists())
+
+    def test_a_benchmark_that_cannot_run_is_a_failure(self):
+        self.program("pack/tests/a", PASSING)
+        self.program("pack/kiln", kiln('[ "$1" != bench ] || exit 1'))
+        self.program("pack/bench/b", "exit 3")
+        results, shown = self.session(1)
+        self.assertEqual(results["tests_failed"], 2)
+        self.assertIn("FAILED (exit 3)", shown)
 
 
 if __name__ == "__main__":
