@@ -23,8 +23,8 @@ std::vector<TimedShape> shapes_of_rows(std::string_view text, const std::string&
                                        const std::map<std::string, std::int64_t>& dims) {
   std::vector<TimedShape> out;
   for (const std::int64_t count : rows) {
-    TimedShape& shape = out.emplace_back(fmt::format(fmt::runtime(text), count), dims);
-    shape.dims[symbol] = count;
+    out.push_back({fmt::format(fmt::runtime(text), count), dims});
+    out.back().dims[symbol] = count;
   }
   return out;
 }
