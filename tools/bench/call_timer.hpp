@@ -29,6 +29,9 @@ class CallTimer {
   using Call = std::function<void(runtime::Stream&, std::size_t)>;
 
   CallTimer(const std::shared_ptr<const runtime::Driver>& driver, Delay delay);
+  ~CallTimer() = default;
+  CallTimer(const CallTimer&) = delete;  // The events point to the API.
+  CallTimer& operator=(const CallTimer&) = delete;
 
   runtime::Stream& stream() noexcept { return stream_; }
 

@@ -46,6 +46,9 @@ class Bench {
   /// Adds two ops to the engine, which must outlive this. Throws Error when there is no device that
   /// can be timed.
   Bench(Engine& engine, const Settings& settings);
+  ~Bench() = default;
+  Bench(const Bench&) = delete;  // The timer's delay points to this.
+  Bench& operator=(const Bench&) = delete;
 
   const std::string& device() const noexcept { return device_; }
   EmptyNodes empty_nodes();
