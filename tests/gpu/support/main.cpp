@@ -16,5 +16,7 @@ int main(int argc, char** argv) {
     std::printf("skipped: GPU tests need a CUDA device and %s\n", reason.c_str());
     return kSkipped;
   }
+  // Current from here on, so that a test may make buffers before anything else.
+  const kiln::gpu::Context context;
   return Catch::Session().run(argc, argv);
 }
