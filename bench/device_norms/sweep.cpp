@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "bench/device_norms/cases.hpp"
@@ -17,8 +18,8 @@ constexpr std::int64_t kMostRows = 4096;  // What is best there is best beyond i
 struct Shape {
   std::uint32_t grid_x = 0;
   std::uint32_t grid_y = 0;
+  std::uint32_t grid_z = 0;
   std::uint32_t block_x = 0;
-  std::uint32_t block_y = 0;
 };
 
 struct Timing {
@@ -39,8 +40,8 @@ Op forced(const Op& original, const Traits& traits, const Shape& shape, const st
     Geometry out = geometry(problem, chosen);
     out.grid.x = shape.grid_x != 0 ? shape.grid_x : out.grid.x;
     out.grid.y = shape.grid_y != 0 ? shape.grid_y : out.grid.y;
+    out.grid.z = shape.grid_z != 0 ? shape.grid_z : out.grid.z;
     out.block.x = shape.block_x != 0 ? shape.block_x : out.block.x;
-    out.block.y = shape.block_y != 0 ? shape.block_y : out.block.y;
     return out;
   };
   return op;
@@ -48,6 +49,24 @@ Op forced(const Op& original, const Traits& traits, const Shape& shape, const st
 
 bool is_elementwise(const Op& op) {
   return op.name == "mxfp8_quantize" || op.name == "mhc_post_split_h";
+}
+
+// With other numbers of CTAs (less one) for the padding of scales.
+std::vector<Shape> padded(const Shape& shape, const Case& which, std::uint32_t Shape::*dimension) {
+  std::vector<Shape> shapes{shape};
+  if (std::string_view(which.op).find("mxfp8") != std::string_view::npos && which.m <= 64) {
+    for (const std::uint32_t count : {1U, 2U, 3U, 5U, 9U}) {
+      shapes.push_back(shape);
+      shapes.back().*dimension = count;
+    }
+  }
+  return shapes;
+}
+
+bool takes_one_row(const Traits& traits) {
+  return std::any_of(traits.specs()->begin(), traits.specs()->end(),
+                     [](const TraitSpec& spec) { return spec.name == "LOOP"; }) &&
+         traits["LOOP"] == 0;
 }
 
 // Rows are dealt out round robin, so a norm's grid may have any number of CTAs.
@@ -59,8 +78,8 @@ std::vector<Shape> norm_shapes(const Case& which, const Traits& traits) {
     shape.grid_x = static_cast<std::uint32_t>(groups * ctas);
     shapes.push_back(shape);
   };
-  if (which.m * ctas <= kMultiprocessors) {
-    return {Shape{}};
+  if (which.m * ctas <= kMultiprocessors || takes_one_row(traits)) {
+    return padded(Shape{}, which, &Shape::grid_y);
   }
   for (const std::int64_t per_sm : {1, 2, 3, 4, 6}) {
     const std::int64_t groups = kMultiprocessors * per_sm / ctas;
@@ -81,10 +100,13 @@ std::vector<Shape> elementwise_shapes(const Case& which, std::int64_t rows) {
     const auto across = static_cast<std::uint32_t>((which.k / 8 + threads - 1) / threads);
     const std::int64_t steps = (which.m + rows - 1) / rows;
     const auto all = static_cast<std::uint32_t>(std::min<std::int64_t>(steps, 65535));
-    shapes.push_back({across, all, threads, 0});
+    for (const Shape& shape :
+         padded({.grid_x = across, .grid_y = all, .block_x = threads}, which, &Shape::grid_z)) {
+      shapes.push_back(shape);
+    }
     const auto resident = static_cast<std::uint32_t>(kMultiprocessors * 2048 / threads / across);
     if (resident < all) {
-      shapes.push_back({across, resident, threads, 0});
+      shapes.push_back({.grid_x = across, .grid_y = resident, .block_x = threads});
     }
   }
   return shapes;
@@ -110,7 +132,8 @@ bool serves(const Traits& traits, const Op& op, const Case& which) {
 
 std::string describe(const Variant& variant, const Shape& shape) {
   return to_string(variant) + " grid " + std::to_string(shape.grid_x) + "x" +
-         std::to_string(shape.grid_y) + " block " + std::to_string(shape.block_x);
+         std::to_string(shape.grid_y) + "x" + std::to_string(shape.grid_z) + " block " +
+         std::to_string(shape.block_x);
 }
 
 void sweep_case(Engine& engine, const GraphTimer& timer, const Case& which) {

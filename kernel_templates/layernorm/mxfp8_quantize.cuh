@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(256, 1)
     for (int r = 0; r < ROWS; ++r) {
       const QuantizedVector quantized = quantize(values[r]);
       if (first + r < matrix.m)
-        matrix.store(first + r, vector, quantized);
+        matrix.store(matrix.row(first + r), vector, quantized);
     }
   }
 }

@@ -6,14 +6,14 @@
 #pragma once
 
 #include "layernorm/row_norm.cuh"
-#include "layernorm/streamed_norm.cuh"
 
 namespace kiln {
 
 // x: [m, k], rows x_row_stride elements apart. w: [k], constant. y: [m, k]. Rows start on 16-byte
 // boundaries. constants_early: false moves the reads of w behind the PDL wait.
-template <int VECTORS, int CTAS, int STAGES, bool PDL>
-__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 2 ? 2 : 1)
+template <int VECTORS, int CTAS, bool LOOP, bool PDL>
+__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(),
+                                  min_norm_ctas<VECTORS, CTAS, LOOP, bf16>())
     rmsnorm(const bf16* x, int64 x_row_stride, const bf16* w, bf16* y, float eps, int m, int k,
             bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};
@@ -21,10 +21,8 @@ __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 
   const StoreRows<bf16> sink{y, shape.k};
   if constexpr (VECTORS == 0) {
     normalize_long_rows<PDL>(source, w, sink, shape);
-  } else if constexpr (STAGES != 0) {
-    normalize_streamed_rows<VECTORS, STAGES, PDL>(source, w, sink, shape);
   } else {
-    normalize_rows<VECTORS, CTAS, PDL>(source, w, sink, shape);
+    normalize_rows<VECTORS, CTAS, LOOP, PDL>(source, w, sink, shape);
   }
 }
 

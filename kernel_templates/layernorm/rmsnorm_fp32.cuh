@@ -10,8 +10,9 @@ namespace kiln {
 
 // x: [m, k]. w: [k], constant. y: [m, k]. Rows start on 16-byte boundaries. constants_early: false
 // moves the reads of w behind the PDL wait.
-template <typename X, typename W, int VECTORS, int CTAS, bool PDL>
-__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 2 ? 2 : 1)
+template <typename X, typename W, int VECTORS, int CTAS, bool LOOP, bool PDL>
+__global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(),
+                                  min_norm_ctas<VECTORS, CTAS, LOOP, X>())
     rmsnorm_fp32(const X* x, const W* w, X* y, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};
   const MatrixRows<X> source{x, shape.k, shape.k};
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), VECTORS == 
   if constexpr (VECTORS == 0) {
     normalize_long_rows<PDL>(source, w, sink, shape);
   } else {
-    normalize_rows<VECTORS, CTAS, PDL>(source, w, sink, shape);
+    normalize_rows<VECTORS, CTAS, LOOP, PDL>(source, w, sink, shape);
   }
 }
 

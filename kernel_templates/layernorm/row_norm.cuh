@@ -4,9 +4,11 @@
 // MXFP8 (mxfp8.cuh).
 //
 // A CTA takes blockDim.y rows at once, blockDim.x threads each; with CTAS > 1 the CTAs of a cluster
-// share one row instead. Every thread holds VECTORS vectors of 8 elements of a row. Rows are dealt
-// out round robin along x until none is left, so any grid is right. The loads of a thread's next
-// row are under way while it sums and stores the present one. Along y, CTAs from 1 on zero the
+// share one row instead. Every thread holds VECTORS vectors of 8 elements of a row. With LOOP, rows
+// are dealt out round robin along x until none is left, so any grid is right, and the loads of a
+// thread's next row are under way while it sums and stores the present one. Without, the grid
+// covers all rows: so few registers are needed that other CTAs of the multiprocessor keep the
+// memory busy, and they start when one ends, not in step with it. Along y, CTAs from 1 on zero the
 // padding of an output that has any; if there are none, the others do it on the way, which takes
 // longer.
 #pragma once
@@ -22,8 +24,7 @@
 namespace kiln {
 
 // ---------------------------------------------------------------------------------------------
-// Sources. Row<VECTORS> is what one thread has loaded of a row; RowWeights, what it needs beside a
-// row that is in shared memory.
+// Sources. Row<VECTORS> is what one thread has loaded of a row.
 
 // The rows of a matrix. Row strides are in elements.
 template <typename X>
@@ -37,18 +38,6 @@ struct MatrixRows {
   struct Row {
     Vector8<X> vectors[VECTORS];
   };
-
-  struct RowWeights {};
-
-  __device__ __forceinline__ const X* row(uint32 row) const { return x + row * row_stride; }
-  __device__ __forceinline__ uint32 row_bytes() const { return k * sizeof(X); }
-  __device__ __forceinline__ void load_row_weights(uint32, RowWeights&) const {}
-  // Of the vector at a shared address.
-  __device__ __forceinline__ Vector8<X> values(uint32 staged, const RowWeights&) const {
-    Vector8<X> vector;
-    load_shared(staged, vector);
-    return vector;
-  }
 
   template <int VECTORS>
   __device__ __forceinline__ void begin_row(uint32, Row<VECTORS>&) const {}
@@ -79,26 +68,6 @@ struct StreamRows {
     Vector8<bf16> vectors[VECTORS][kStreams];
     PRE weights[kStreams];
   };
-
-  struct RowWeights {
-    PRE weights[kStreams];
-  };
-
-  __device__ __forceinline__ const bf16* row(uint32 row) const { return x + row * row_stride; }
-  __device__ __forceinline__ uint32 row_bytes() const { return kStreams * k * sizeof(bf16); }
-  __device__ __forceinline__ void load_row_weights(uint32 row, RowWeights& loaded) const {
-#pragma unroll
-    for (int c = 0; c < kStreams; ++c)
-      loaded.weights[c] = load_element(pre + (static_cast<int64>(row) * kStreams + c));
-  }
-  // Of the vector of the first stream at a shared address.
-  __device__ __forceinline__ Vector8<bf16> values(uint32 staged, const RowWeights& row) const {
-    Vector8<bf16> vectors[kStreams];
-#pragma unroll
-    for (int c = 0; c < kStreams; ++c)
-      load_shared(staged + c * k * uint32{sizeof(bf16)}, vectors[c]);
-    return combine(vectors, row.weights);
-  }
 
   template <int VECTORS>
   __device__ __forceinline__ void begin_row(uint32 row, Row<VECTORS>& loaded) const {
@@ -138,8 +107,8 @@ struct StreamRows {
 };
 
 // ---------------------------------------------------------------------------------------------
-// Sinks. store is called by all lanes of a warp, with consecutive vectors; one past the end of the
-// row (not `inside`) is not stored.
+// Sinks. Row is where a row goes. store is called by all lanes of a warp, with consecutive vectors;
+// one past the end of the row (not `inside`) is not stored.
 
 template <typename Y>
 struct StoreRows {
@@ -148,10 +117,12 @@ struct StoreRows {
   uint32 k;
 
   __device__ __forceinline__ void zero_padding(uint32, uint32) const {}
-  __device__ __forceinline__ void store(uint32 row, uint32 vector, bool inside,
+  using Row = Y*;
+  __device__ __forceinline__ Row row(uint32 row) const { return y + static_cast<int64>(row) * k; }
+  __device__ __forceinline__ void store(Row row, uint32 vector, bool inside,
                                         const Vector8<Y>& values) const {
     if (inside)
-      kiln::store(y + (static_cast<int64>(row) * k + vector * 8), values);
+      kiln::store(row + vector * 8, values);
   }
 };
 
@@ -163,12 +134,19 @@ struct StoreAndQuantizeRows {
   __device__ __forceinline__ void zero_padding(uint32 thread, uint32 threads) const {
     matrix.zero_padding(thread, threads);
   }
-  __device__ __forceinline__ void store(uint32 row, uint32 vector, bool inside,
+  struct Row {
+    bf16* y;
+    Mxfp8Matrix::Row quantized;
+  };
+  __device__ __forceinline__ Row row(uint32 row) const {
+    return {y + static_cast<int64>(row) * matrix.k, matrix.row(row)};
+  }
+  __device__ __forceinline__ void store(const Row& row, uint32 vector, bool inside,
                                         const Vector8<bf16>& values) const {
     const QuantizedVector quantized = quantize(values);
     if (inside)
-      kiln::store(y + (static_cast<int64>(row) * matrix.k + vector * 8), values);
-    matrix.store(row, vector, quantized);
+      kiln::store(row.y + vector * 8, values);
+    matrix.store(row.quantized, vector, quantized);
   }
 };
 
@@ -227,7 +205,7 @@ __device__ __forceinline__ void pad_on_the_way(const Sink& sink) {
 }
 
 // Rows of at most 8,192 elements.
-template <int VECTORS, int CTAS, bool PDL, class Source, class Sink, typename W>
+template <int VECTORS, int CTAS, bool LOOP, bool PDL, class Source, class Sink, typename W>
 __device__ __forceinline__ void normalize_rows(const Source& source, const W* w, const Sink& sink,
                                                const NormShape& shape) {
   using X = typename Source::Element;
@@ -273,11 +251,13 @@ __device__ __forceinline__ void normalize_rows(const Source& source, const W* w,
   RowSum<VECTORS, CTAS> row_sum(storage, (vectors + kVectorsPerSegment - 1) / kVectorsPerSegment,
                                 segment, segment_step);
   const float k = static_cast<float>(shape.k);
-  if (!PDL || shape.constants_early)
+  // Held during the sum, more of them would cost the registers of another CTA.
+  constexpr bool kHoldsWeights = LOOP || VECTORS * (sizeof(W) + sizeof(X)) <= 8;
+  if (kHoldsWeights && (!PDL || shape.constants_early))
     load_weights();
   wait_for_prerequisites<PDL>();
   load_row(first + threadIdx.y);
-  if (PDL && !shape.constants_early)
+  if (kHoldsWeights && PDL && !shape.constants_early)
     load_weights();
   pad_on_the_way(sink);
 
@@ -292,19 +272,27 @@ __device__ __forceinline__ void normalize_rows(const Source& source, const W* w,
       to_float(values[j], terms);
       chains[j] = add_squares(terms, 0.0f);  // Past the end of the row, of zeros.
     }
-    if (first + step < shape.m)
+    if (LOOP && first + step < shape.m)
       load_row(row + step);
-    if constexpr (VECTORS > 1) {
+    if constexpr (VECTORS > 1 || !LOOP) {
 #pragma unroll
-      for (int j = 0; j < VECTORS; ++j)
+      for (int j = 0; j < VECTORS; ++j) {
         keep_packed(weights[j]);
+        if constexpr (!LOOP)
+          keep_packed(values[j]);
+      }
     }
     const float inverse = inverse_rms(row_sum(chains), k, shape.eps);
+    if constexpr (!kHoldsWeights)
+      load_weights();
     if (row < shape.m) {
+      const typename Sink::Row to = sink.row(row);
 #pragma unroll
       for (int j = 0; j < VECTORS; ++j)
-        sink.store(row, vector[j], inside[j], normalize<X>(values[j], inverse, weights[j]));
+        sink.store(to, vector[j], inside[j], normalize<X>(values[j], inverse, weights[j]));
     }
+    if constexpr (!LOOP)
+      break;
   }
 }
 
@@ -335,6 +323,7 @@ __device__ __forceinline__ void normalize_long_rows(const Source& source, const 
       chains[0] = add_squares(terms, chains[0]);
     }
     const float inverse = inverse_rms(row_sum(chains), k, shape.eps);
+    const typename Sink::Row to = sink.row(row);
     const uint32 end = (vectors + kWarpLanes - 1) / kWarpLanes * kWarpLanes;
 #pragma unroll 2
     for (uint32 vector = threadIdx.x; vector < end; vector += kVectorsPerRow) {
@@ -345,7 +334,7 @@ __device__ __forceinline__ void normalize_long_rows(const Source& source, const 
         source.load_vector(row, vector, 0, loaded);
         load(w + vector * 8, weights);
       }
-      sink.store(row, vector, inside, normalize<X>(source.values(loaded, 0), inverse, weights));
+      sink.store(to, vector, inside, normalize<X>(source.values(loaded, 0), inverse, weights));
     }
   }
 }
@@ -354,6 +343,20 @@ __device__ __forceinline__ void normalize_long_rows(const Source& source, const 
 template <int VECTORS, int CTAS>
 __device__ constexpr int max_norm_threads() {
   return int{kVectorsPerRow} / (VECTORS == 0 ? 1 : VECTORS * CTAS);
+}
+
+// CTAs of that size that the registers of a multiprocessor are to be enough for. Without LOOP, what
+// its threads load at once should be about 64 KiB or more, to keep the memory busy.
+template <int VECTORS, int CTAS, bool LOOP, typename X>
+__device__ constexpr int min_norm_ctas() {
+#if __CUDA_ARCH__ >= 1200
+  constexpr int kThreads = 1536;  // That a multiprocessor has room for.
+#else
+  constexpr int kThreads = 2048;
+#endif
+  if (LOOP || VECTORS * sizeof(X) > 8)
+    return VECTORS == 2 ? 2 : 1;
+  return (VECTORS * sizeof(X) <= 4 ? kThreads : 1280) / max_norm_threads<VECTORS, CTAS>();
 }
 
 }  // namespace kiln

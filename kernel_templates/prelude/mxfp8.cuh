@@ -92,19 +92,26 @@ struct Mxfp8Matrix {
   // 4 vectors to a group, 4 groups to a block.
   __device__ __forceinline__ uint32 blocks() const { return (vectors() + 15) / 16; }
 
+  // Where a row's elements begin, and the byte of its first group.
+  struct Row {
+    uint8* q;
+    uint8* scales;
+  };
+  __device__ __forceinline__ Row row(uint32 row) const {
+    return {q + static_cast<int64>(row) * k, scales +
+                                                 static_cast<int64>(row / 128) * blocks() * 512 +
+                                                 (row % 32 * 16 + row % 128 / 32 * 4)};
+  }
+
   // Stores one lane's vector of a row. Lanes hold consecutive vectors; a lane whose vector lies
   // past the end of the row, but in its last block, zeroes that group's byte instead.
-  __device__ __forceinline__ void store(uint32 row, uint32 vector,
+  __device__ __forceinline__ void store(const Row& row, uint32 vector,
                                         const QuantizedVector& value) const {
     const bool inside = vector < vectors();
     if (inside)
-      store_8(q + (static_cast<int64>(row) * k + vector * 8), value.words);
-    if (vector % 4 == 0 && vector / 16 < blocks()) {
-      const int64 tile = static_cast<int64>(row / 128) * blocks();
-      store_1(
-          scales + (tile + vector / 16) * 512 + row % 32 * 16 + row % 128 / 32 * 4 + vector / 4 % 4,
-          inside ? value.scale : 0u);
-    }
+      store_8(row.q + vector * 8, value.words);
+    if (vector % 4 == 0 && vector / 16 < blocks())
+      store_1(row.scales + (vector / 16 * 512 + vector / 4 % 4), inside ? value.scale : 0u);
   }
 
   // Zeroes the bytes of the rows from m to the next multiple of 128, together with other threads of

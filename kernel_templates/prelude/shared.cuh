@@ -38,12 +38,4 @@ __device__ __forceinline__ void load_shared_2(uint32 address, float (&values)[CO
                : "memory");
 }
 
-// Four words from an address aligned to 16 bytes.
-__device__ __forceinline__ void load_shared_16(uint32 address, uint32* words) {
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(address)
-               : "memory");
-}
-
 }  // namespace kiln

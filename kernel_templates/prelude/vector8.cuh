@@ -4,7 +4,6 @@
 
 #include "prelude/bf16.cuh"
 #include "prelude/global.cuh"
-#include "prelude/shared.cuh"
 #include "prelude/types.cuh"
 #include "prelude/vector.cuh"
 
@@ -21,14 +20,6 @@ __device__ __forceinline__ void load(const T* address, Vector8<T>& vector) {
   load_16<0>(address, vector.words);
   if constexpr (sizeof(T) == 4)
     load_16<4>(address + 4, vector.words);
-}
-
-// From a shared address.
-template <typename T>
-__device__ __forceinline__ void load_shared(uint32 address, Vector8<T>& vector) {
-  load_shared_16(address, vector.words);
-  if constexpr (sizeof(T) == 4)
-    load_shared_16(address + 16, vector.words + 4);
 }
 
 template <typename T>

@@ -17,9 +17,6 @@ inline std::vector<TraitSpec> hc_traits() {
       TraitSpec::choice("PRE", "element type of pre", {"kiln::bf16", "float"}),
       TraitSpec::integers("VECTORS", "vectors of 8 elements that one thread holds", 1, 2),
       {.name = "CTAS", .summary = "CTAs of a cluster that share a row", .domain = {1, 2, 4}},
-      {.name = "STAGES",
-       .summary = "rows on the way to a CTA in shared memory; 0: one, in registers",
-       .domain = {0, 2}},
       TraitSpec::boolean("PDL", "programmatic dependent launch"),
   };
 }
@@ -37,12 +34,13 @@ inline void choose_hc(const Problem& problem, Traits& traits, bool quantizes) {
   traits.set("VECTORS", traits["CTAS"] != 1 || m <= 128 ? 1 : 2);
 }
 
+inline bool hc_exists(const Traits& traits, const Target&) {
+  return traits["CTAS"] == 1 || traits["VECTORS"] == 1;
+}
+
 inline Geometry hc_geometry(const Problem& problem, const Traits& traits, bool quantizes) {
   const std::int64_t ctas = traits["CTAS"];
-  const std::int64_t staged_bytes = traits["STAGES"] * problem.dim("k") * 8;
-  const std::int64_t threads_per_sm = ctas == 1 && staged_bytes == 0 ? 0 : 640;
-  return NormLaunch{traits["VECTORS"], ctas, threads_per_sm, quantizes, staged_bytes}.geometry(
-      problem);
+  return NormLaunch{traits["VECTORS"], ctas, ctas == 1 ? 0 : 640, quantizes}.geometry(problem);
 }
 
 inline std::string hc_contract(const Problem& problem) {

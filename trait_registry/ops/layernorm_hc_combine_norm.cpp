@@ -36,7 +36,7 @@ Op layernorm_hc_combine_norm() {
   op.kernels = {{
       .name = "norm",
       .source = "layernorm/hc_combine_norm.cuh",
-      .instantiation = "kiln::hc_combine_norm<{PRE}, {VECTORS}, {CTAS}, {STAGES}, {PDL}>",
+      .instantiation = "kiln::hc_combine_norm<{PRE}, {VECTORS}, {CTAS}, {PDL}>",
       .params = {Param::data("x"), Param::stride("x", 0), Param::data("pre"), Param::data("w"),
                  Param::data("y"), Param::scalar("eps"), Param::dim("m", ScalarType::kI32),
                  Param::dim("k", ScalarType::kI32), Param::constants_ready()},
@@ -44,7 +44,7 @@ Op layernorm_hc_combine_norm() {
                      const Traits& traits) { return hc_geometry(problem, traits, false); },
   }};
   op.choose = [](const Problem& problem, Traits& traits) { choose_hc(problem, traits, false); };
-  op.exists = norm_exists;
+  op.exists = hc_exists;
   op.contract = hc_contract;
   return op;
 }

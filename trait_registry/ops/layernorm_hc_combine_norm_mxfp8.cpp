@@ -47,7 +47,7 @@ Op layernorm_hc_combine_norm_mxfp8() {
   op.kernels = {{
       .name = "norm",
       .source = "layernorm/hc_combine_norm_mxfp8.cuh",
-      .instantiation = "kiln::hc_combine_norm_mxfp8<{PRE}, {VECTORS}, {CTAS}, {STAGES}, {PDL}>",
+      .instantiation = "kiln::hc_combine_norm_mxfp8<{PRE}, {VECTORS}, {CTAS}, {PDL}>",
       .params = {Param::data("x"), Param::stride("x", 0), Param::data("pre"), Param::data("w"),
                  Param::data("y"), Param::data("q"), Param::data("sf"), Param::scalar("eps"),
                  Param::dim("m", ScalarType::kI32), Param::dim("k", ScalarType::kI32),
@@ -56,7 +56,7 @@ Op layernorm_hc_combine_norm_mxfp8() {
                      const Traits& traits) { return hc_geometry(problem, traits, true); },
   }};
   op.choose = [](const Problem& problem, Traits& traits) { choose_hc(problem, traits, true); };
-  op.exists = norm_exists;
+  op.exists = hc_exists;
   op.contract = hc_contract;
   return op;
 }

@@ -7,15 +7,15 @@ namespace {
 
 // Measured on an H200 (bench/README.md); it changes the time, never a bit.
 void choose(const Problem& problem, Traits& traits) {
-  traits.set("ROWS", problem.dim("m") <= 16 ? 1 : 2);
+  traits.set("ROWS", problem.dim("m") <= 128 ? 1 : 2);
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
   const std::int64_t m = problem.dim("m");
   Geometry geometry = elementwise_geometry(ceil_div(m, traits["ROWS"]), problem.dim("k") / 8,
-                                           m <= 128   ? 64
-                                           : m <= 512 ? 256
-                                                      : 128);
+                                           m <= 16               ? 32
+                                           : m > 128 && m <= 512 ? 64
+                                                                 : 128);
   if (m != 0) {
     geometry.grid.z +=
         padding_ctas(problem, std::int64_t{geometry.grid.x} * geometry.grid.y * geometry.block.x);
@@ -49,7 +49,7 @@ Op layernorm_mxfp8_quantize() {
        .access = Access::kWrite},
   };
   op.traits = {
-      {.name = "ROWS", .summary = "rows of which one thread takes a vector", .domain = {1, 2}},
+      {.name = "ROWS", .summary = "rows of which one thread takes a vector", .domain = {1, 2, 4}},
       TraitSpec::boolean("PDL", "programmatic dependent launch"),
   };
   op.kernels = {{

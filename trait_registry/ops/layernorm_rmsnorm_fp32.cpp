@@ -12,15 +12,17 @@ void choose(const Problem& problem, Traits& traits) {
   traits.set("W", problem.dtype("w") == DType::kF32 ? 1 : 0);
   traits.set("VECTORS", problem.dim("k") > kLongestShortRow ? 0 : spreads ? 1 : 2);
   traits.set("CTAS", spreads ? 4 : 1);
+  traits.set("LOOP", traits["VECTORS"] == 2 ? 0 : 1);
 }
 
 // Few, since there are four combinations of types: one for few rows, one for many, one for long.
 bool exists(const Traits& traits, const Target&) {
-  return (traits["VECTORS"] == 1) == (traits["CTAS"] == 4);
+  return (traits["VECTORS"] == 1) == (traits["CTAS"] == 4) &&
+         (traits["VECTORS"] == 2) == (traits["LOOP"] == 0);
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
-  const std::int64_t threads_per_sm = traits["X"] == 0 ? 960 : 640;
+  const std::int64_t threads_per_sm = traits["LOOP"] == 0 ? 0 : 640;
   return NormLaunch{traits["VECTORS"], traits["CTAS"], threads_per_sm}.geometry(problem);
 }
 
@@ -55,12 +57,13 @@ Op layernorm_rmsnorm_fp32() {
        .summary = "vectors of 8 elements that one thread holds; 0: the row is read twice",
        .domain = {0, 1, 2}},
       {.name = "CTAS", .summary = "CTAs of a cluster that share a row", .domain = {1, 4}},
+      loop_trait(),
       TraitSpec::boolean("PDL", "programmatic dependent launch"),
   };
   op.kernels = {{
       .name = "norm",
       .source = "layernorm/rmsnorm_fp32.cuh",
-      .instantiation = "kiln::rmsnorm_fp32<{X}, {W}, {VECTORS}, {CTAS}, {PDL}>",
+      .instantiation = "kiln::rmsnorm_fp32<{X}, {W}, {VECTORS}, {CTAS}, {LOOP}, {PDL}>",
       .params = {Param::data("x"), Param::data("w"), Param::data("y"), Param::scalar("eps"),
                  Param::dim("m", ScalarType::kI32), Param::dim("k", ScalarType::kI32),
                  Param::constants_ready()},

@@ -7,19 +7,16 @@ namespace {
 
 // Measured on an H200 (bench/README.md); it changes the time, never a bit.
 void choose(const Problem& problem, Traits& traits) {
-  const std::int64_t m = problem.dim("m");
-  const std::int64_t k = problem.dim("k");
-  const bool spreads = norm_spreads(problem, 96);
-  traits.set("CTAS", !spreads ? 1 : m <= 16 ? 4 : 2);
-  traits.set("VECTORS", k > kLongestShortRow ? 0 : spreads || k < 8 * kSegment ? 1 : 2);
-  traits.set("STAGES", traits["VECTORS"] == 2 && m > 512 ? 4 : 0);
+  choose_unshared(problem, traits);
+  if (norm_spreads(problem, 96)) {
+    traits.set("CTAS", problem.dim("m") <= 16 ? 4 : 2);
+    traits.set("VECTORS", 1);
+  }
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
-  const std::int64_t vectors = traits["VECTORS"];
-  const std::int64_t staged_bytes = traits["STAGES"] * problem.dim("k") * 2;
-  const std::int64_t threads_per_sm = vectors == 4 ? 640 : vectors == 2 ? 960 : 1280;
-  return NormLaunch{vectors, traits["CTAS"], threads_per_sm, true, staged_bytes}.geometry(problem);
+  return NormLaunch{traits["VECTORS"], traits["CTAS"], norm_threads_per_sm(traits), true}.geometry(
+      problem);
 }
 
 }  // namespace
@@ -63,15 +60,13 @@ Op layernorm_rmsnorm_mxfp8() {
        .summary = "vectors of 8 elements that one thread holds; 0: the row is read twice",
        .domain = {0, 1, 2, 4}},
       {.name = "CTAS", .summary = "CTAs of a cluster that share a row", .domain = {1, 2, 4}},
-      {.name = "STAGES",
-       .summary = "rows on the way to a CTA in shared memory; 0: one, in registers",
-       .domain = {0, 4}},
+      loop_trait(),
       TraitSpec::boolean("PDL", "programmatic dependent launch"),
   };
   op.kernels = {{
       .name = "norm",
       .source = "layernorm/rmsnorm_mxfp8.cuh",
-      .instantiation = "kiln::rmsnorm_mxfp8<{VECTORS}, {CTAS}, {STAGES}, {PDL}>",
+      .instantiation = "kiln::rmsnorm_mxfp8<{VECTORS}, {CTAS}, {LOOP}, {PDL}>",
       .params = {Param::data("x"), Param::stride("x", 0), Param::data("w"), Param::data("y"),
                  Param::data("q"), Param::data("sf"), Param::scalar("eps"),
                  Param::dim("m", ScalarType::kI32), Param::dim("k", ScalarType::kI32),

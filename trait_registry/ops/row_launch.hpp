@@ -51,11 +51,16 @@ inline std::string wrong_k(const Problem& problem, std::int64_t multiple) {
 
 constexpr std::int64_t kLongestShortRow = 8192;  ///< Elements; longer rows are read twice.
 
-/// Which combinations of the traits VECTORS, CTAS and STAGES the norms have.
+inline TraitSpec loop_trait() {
+  return TraitSpec::boolean("LOOP",
+                            "CTAs go from row to row; without, each takes one, in fewer registers");
+}
+
+/// Which combinations of the traits VECTORS, CTAS and LOOP the norms of one matrix have.
 inline bool norm_exists(const Traits& traits, const Target&) {
   const std::int64_t vectors = traits["VECTORS"];
   const std::int64_t ctas = traits["CTAS"];
-  return (ctas == 1 || vectors == 1) && (traits["STAGES"] == 0 || (ctas == 1 && vectors > 1));
+  return (ctas == 1 || vectors == 1) && (traits["LOOP"] != 0 || (ctas == 1 && vectors != 0));
 }
 
 constexpr std::int64_t kSegment = 256;  ///< Elements of a row whose sum one warp adds up.
@@ -64,8 +69,7 @@ constexpr std::int64_t kSegment = 256;  ///< Elements of a row whose sum one war
 /// exchange between several takes. Not tried on the targets whose clusters are left out.
 inline bool norm_spreads(const Problem& problem, std::int64_t most_rows) {
   const std::int64_t k = problem.dim("k");
-  const bool long_enough = k >= 16 * kSegment || (k >= 4 * kSegment && problem.dim("m") <= 4);
-  return long_enough && k <= kLongestShortRow && problem.dim("m") <= most_rows &&
+  return k >= 16 * kSegment && k <= kLongestShortRow && problem.dim("m") <= most_rows &&
          problem.target().major != 12;
 }
 
@@ -83,16 +87,12 @@ inline std::uint32_t padding_ctas(const Problem& problem, std::int64_t threads) 
   return static_cast<std::uint32_t>(std::min(ceil_div(chunks, threads), kMostCtas));
 }
 
-constexpr std::int64_t kSharedPerSm = 227 * 1024;  ///< Of the targets with clusters.
-constexpr std::int64_t kOtherShared = 4 * 1024;    ///< Of a CTA, beside the rows.
-
 /// Launch of a norm (kernel_templates/layernorm/row_norm.cuh).
 struct NormLaunch {
-  std::int64_t vectors;           ///< Vectors of 8 elements that a thread holds; 0 for long rows.
-  std::int64_t ctas;              ///< CTAs that share a row.
-  std::int64_t threads_per_sm;    ///< Resident ones, by the kernel's registers; 0: one CTA per row.
-  bool pads = false;              ///< Gives MXFP8 scales.
-  std::int64_t staged_bytes = 0;  ///< Shared memory for rows on the way.
+  std::int64_t vectors;         ///< Vectors of 8 elements that a thread holds; 0 for long rows.
+  std::int64_t ctas;            ///< CTAs that share a row.
+  std::int64_t threads_per_sm;  ///< Resident ones, by the kernel's registers; 0: a CTA per row.
+  bool pads = false;            ///< Gives MXFP8 scales.
 
   Geometry geometry(const Problem& problem) const {
     const std::int64_t m = problem.dim("m");
@@ -102,14 +102,12 @@ struct NormLaunch {
     if (vectors != 0) {
       threads = 32 * ceil_div(problem.dim("k"), kSegment * vectors * ctas);
       // Short rows share a CTA when there are more than the device has room for at once.
-      if (ctas == 1 && staged_bytes == 0) {
+      if (ctas == 1) {
         rows = std::clamp<std::int64_t>(std::min(256 / threads, m / (4 * sms)), 1, 8);
       }
     }
     std::int64_t groups = ceil_div(m, rows);
-    const std::int64_t per_sm = std::clamp<std::int64_t>(
-        threads_per_sm / (threads * rows), 1,
-        std::max<std::int64_t>(1, kSharedPerSm / (staged_bytes + kOtherShared)));
+    const std::int64_t per_sm = std::max<std::int64_t>(threads_per_sm / (threads * rows), 1);
     const std::int64_t resident = std::max<std::int64_t>(1, sms * per_sm / ctas);
     if (threads_per_sm != 0 && groups > resident) {
       groups = ceil_div(groups, ceil_div(groups, resident));  // As many rounds, but even ones.
@@ -118,13 +116,32 @@ struct NormLaunch {
     geometry.grid.x = static_cast<std::uint32_t>(groups * ctas);
     geometry.block = {static_cast<std::uint32_t>(threads), static_cast<std::uint32_t>(rows), 1};
     geometry.cluster.x = static_cast<std::uint32_t>(ctas);
-    geometry.dynamic_shared_bytes = static_cast<std::uint32_t>(staged_bytes);
     if (pads && groups != 0) {
       geometry.grid.y += padding_ctas(problem, groups * ctas * threads * rows);
     }
     return geometry;
   }
 };
+
+constexpr std::int64_t kFewRows = 512;  ///< So few that CTAs with one row each leave room.
+
+/// VECTORS and LOOP of a norm of bf16 rows that no cluster shares. A multiprocessor needs about 64
+/// KiB under way to keep the memory busy: with many rows, many CTAs in few registers do better than
+/// few that load ahead. With VECTORS 4 there is room for more rows at once, if that is all of them.
+inline void choose_unshared(const Problem& problem, Traits& traits) {
+  const std::int64_t m = problem.dim("m");
+  const std::int64_t k = problem.dim("k");
+  const bool many = m > kFewRows && k >= 8 * kSegment && k <= kLongestShortRow;
+  const bool at_once = many && m <= 8 * multiprocessors(problem.target());
+  traits.set("LOOP", many ? 0 : 1);
+  traits.set("VECTORS", k > kLongestShortRow ? 0 : k < 8 * kSegment ? 1 : at_once ? 4 : 2);
+}
+
+/// Threads that a multiprocessor has registers for, of a norm of bf16 rows; 0: see NormLaunch.
+inline std::int64_t norm_threads_per_sm(const Traits& traits) {
+  const std::int64_t vectors = traits["VECTORS"];
+  return traits["LOOP"] == 0 ? 0 : vectors == 4 ? 640 : vectors == 2 ? 960 : 1280;
+}
 
 /// Launch of an elementwise op: a thread for each vector of 8 elements of a row, the rest of the
 /// rows along y.

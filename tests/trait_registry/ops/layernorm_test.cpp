@@ -1,4 +1,5 @@
 // The descriptions of the norm and MXFP8 ops against their contracts.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -191,6 +192,11 @@ TEST_CASE("mhc_post_split_h takes contiguous streams of any width of whole vecto
   CHECK(error(3, 0) == "mhc_post_split_h: h must be a positive multiple of 8, found 0");
 }
 
+bool has_loop_trait(const Traits& traits) {
+  return std::any_of(traits.specs()->begin(), traits.specs()->end(),
+                     [](const TraitSpec& spec) { return spec.name == "LOOP"; });
+}
+
 // What the templates demand of their launches (kernel_templates/layernorm/row_norm.cuh).
 void check_norm_launch(const std::string& name, const Problem& problem, const Traits& traits,
                        const Geometry& geometry) {
@@ -214,6 +220,10 @@ void check_norm_launch(const std::string& name, const Problem& problem, const Tr
     CHECK((geometry.block.y == 1 || ctas == 1));
   }
   CHECK((geometry.grid.x - ctas) / ctas * geometry.block.y < m);  // No CTA without a row.
+  if (has_loop_trait(traits) && traits["LOOP"] == 0) {
+    CHECK(geometry.grid.x / ctas * geometry.block.y >= m);  // No row without a CTA.
+    CHECK((vectors != 0 && ctas == 1));
+  }
 }
 
 TEST_CASE("The chosen variant of a norm exists and covers every row at every shape and target") {
@@ -272,6 +282,39 @@ TEST_CASE("Elementwise ops have a thread for every vector of a row and stay with
         CHECK(geometry.grid.y >= 1);
         CHECK(geometry.grid.y <= 65535);
         CHECK(across * geometry.grid.y < std::int64_t{1} << 32);
+      }
+    }
+  }
+}
+
+TEST_CASE("Few rows of MXFP8 scales have CTAs of their own for the padding, where there is any") {
+  const Fixture f;
+  for (const BoundOp* bound : f.all()) {
+    const Op& op = bound->op;
+    if (op.family != "layernorm" || op.name == "mhc_post_split_h") {
+      continue;
+    }
+    for (const std::string& target : kTargets) {
+      for (const std::int64_t m : {1, 8, 127, 128, 129, 256, 511, 512, 513, 1000, 65536}) {
+        for (const std::int64_t k : {32, 1280, 5120}) {
+          CAPTURE(op.name, target, m, k);
+          const Problem problem = f.problem(op.name, m, k, target);
+          const Geometry geometry =
+              op.kernels[0].geometry(problem, choose_traits(f.op(op.name), problem));
+          const bool elementwise = op.name == "mxfp8_quantize";
+          // One row of the grid for the data; each further one has as many CTAs.
+          const std::uint32_t rows = elementwise ? geometry.grid.z : geometry.grid.y;
+          const bool pads = quantizes(op.name) && m % 128 != 0 && m <= 512;
+          CHECK((rows > 1) == pads);
+          CHECK(rows <= 9);
+          if (pads) {  // A thread has at most one store of 16 bytes, unless that takes more rows.
+            const std::int64_t threads = std::int64_t{geometry.grid.x} * geometry.block.x *
+                                         geometry.block.y * (elementwise ? geometry.grid.y : 1);
+            const std::int64_t stores = (k + 127) / 128 * 32;
+            CHECK(((rows - 1) * threads >= stores || rows == 9));
+            CHECK((rows - 2) * threads < stores);
+          }
+        }
       }
     }
   }
