@@ -13,7 +13,7 @@ namespace kiln {
 // boundaries. constants_early: false moves the reads of w behind the PDL wait.
 template <int VECTORS, int CTAS, bool LOOP, bool PDL>
 __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(),
-                                  min_norm_ctas<VECTORS, CTAS, LOOP, bf16>())
+                                  min_norm_ctas<VECTORS, CTAS, LOOP, bf16, bf16>())
     rmsnorm(const bf16* x, int64 x_row_stride, const bf16* w, bf16* y, float eps, int m, int k,
             bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};

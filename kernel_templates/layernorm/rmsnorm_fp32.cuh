@@ -12,7 +12,7 @@ namespace kiln {
 // moves the reads of w behind the PDL wait.
 template <typename X, typename W, int VECTORS, int CTAS, bool LOOP, bool PDL>
 __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(),
-                                  min_norm_ctas<VECTORS, CTAS, LOOP, X>())
+                                  min_norm_ctas<VECTORS, CTAS, LOOP, X, W>())
     rmsnorm_fp32(const X* x, const W* w, X* y, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};
   const MatrixRows<X> source{x, shape.k, shape.k};

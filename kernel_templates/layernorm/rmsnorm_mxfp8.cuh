@@ -12,7 +12,7 @@ namespace kiln {
 // mxfp8.cuh.
 template <int VECTORS, int CTAS, bool LOOP, bool PDL>
 __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(),
-                                  min_norm_ctas<VECTORS, CTAS, LOOP, bf16>())
+                                  min_norm_ctas<VECTORS, CTAS, LOOP, bf16, bf16>())
     rmsnorm_mxfp8(const bf16* x, int64 x_row_stride, const bf16* w, bf16* y, uint8* q,
                   uint8* scales, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};

@@ -346,17 +346,19 @@ __device__ constexpr int max_norm_threads() {
 }
 
 // CTAs of that size that the registers of a multiprocessor are to be enough for. Without LOOP, what
-// its threads load at once should be about 64 KiB or more, to keep the memory busy.
-template <int VECTORS, int CTAS, bool LOOP, typename X>
+// its threads load at once should be about 64 KiB or more, to keep the memory busy; but 32
+// registers are not enough for all, nor for any from sm_100 on.
+template <int VECTORS, int CTAS, bool LOOP, typename X, typename W>
 __device__ constexpr int min_norm_ctas() {
-#if __CUDA_ARCH__ >= 1200
-  constexpr int kThreads = 1536;  // That a multiprocessor has room for.
+#if __CUDA_ARCH__ >= 1000
+  constexpr int kThreads = 1536;
 #else
   constexpr int kThreads = 2048;
 #endif
-  if (LOOP || VECTORS * sizeof(X) > 8)
+  if (LOOP)
     return VECTORS == 2 ? 2 : 1;
-  return (VECTORS * sizeof(X) <= 4 ? kThreads : 1280) / max_norm_threads<VECTORS, CTAS>();
+  constexpr bool kFew = VECTORS * (sizeof(X) + sizeof(W)) <= 8;
+  return (kFew ? kThreads : 1280) / max_norm_threads<VECTORS, CTAS>();
 }
 
 }  // namespace kiln
