@@ -15,7 +15,7 @@ AtomicFile::~AtomicFile() {
   }
 }
 
-IoStatus AtomicFile::write(std::string_view bytes, mode_t mode) {
+IoStatus AtomicFile::write(std::string_view bytes, mode_t mode, bool exact) {
   const auto failed = [&](std::string_view doing, int code) {
     return tl::unexpected(io_failure(doing, temporary_path_, code));
   };
@@ -25,6 +25,11 @@ IoStatus AtomicFile::write(std::string_view bytes, mode_t mode) {
   }
   pending_ = true;
   OpenFile file(file_system_, *handle);
+  if (exact) {
+    if (const auto shared = file_system_.set_mode(file.get(), mode); !shared) {
+      return failed("share", shared.error());
+    }
+  }
   while (!bytes.empty()) {
     const auto count = file_system_.write(file.get(), bytes);
     if (!count || *count == 0) {

@@ -29,8 +29,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
-  /// Creates the temporary file with these bytes, and has them on the disk when it returns.
-  IoStatus write(std::string_view bytes, mode_t mode);
+  /// Creates the temporary file with these bytes, and has them on the disk when it returns. An
+  /// exact mode is not reduced by the umask.
+  IoStatus write(std::string_view bytes, mode_t mode, bool exact = false);
 
   /// Renames the temporary file to its final name. Losing a race is success: another writer's file
   /// under that name stands for ours.

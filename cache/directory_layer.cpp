@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <functional>
 
-#include "cache/root_plan.hpp"
+#include <fmt/format.h>
 
 namespace kiln::cache {
 namespace {
@@ -27,20 +27,17 @@ tl::unexpected<LayerFailure> failed(Kind kind, std::string place, std::string re
 }  // namespace
 
 Layered<void> DirectoryLayer::check() {
-  if (const auto owned = check_owner(); !owned) {
-    return failed(absent(owned.error()) ? Kind::kAbsent : Kind::kUnreadable, layout_.root(),
-                  errno_text(owned.error()));
-  }
-  return {};
-}
-
-Io<void> DirectoryLayer::check_owner() {
-  if (!required_owner_ || owner_checked_.load(std::memory_order_relaxed)) {
+  const Verdict verdict = trust();
+  if (verdict.ok()) {
     return {};
   }
-  const auto checked = check_private_directory(file_system_, layout_.root(), *required_owner_);
-  owner_checked_.store(checked.has_value(), std::memory_order_relaxed);
-  return checked;
+  if (verdict.remedy.empty()) {  // The disk spoke, not the rule.
+    return failed(absent(verdict.code) ? Kind::kAbsent : Kind::kUnreadable, layout_.root(),
+                  verdict.reason);
+  }
+  return failed(
+      Kind::kRejected, layout_.root(),
+      fmt::format("{}. {}", verdict.reason, verdict.remedy.substr(0, verdict.remedy.size() - 1)));
 }
 
 Layered<std::vector<ToolchainFolder>> DirectoryLayer::toolchains(const std::string& target) {

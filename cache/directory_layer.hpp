@@ -1,9 +1,7 @@
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,21 +9,22 @@
 #include "cache/file_system.hpp"
 #include "cache/layer.hpp"
 #include "cache/layout.hpp"
+#include "cache/trust.hpp"
 
 namespace kiln::cache {
 
 /// One directory of entries. Thread-safe.
 class DirectoryLayer final : public Layer {
  public:
-  /// With an owner, nothing is read until the root is a private directory of that user.
-  DirectoryLayer(FileSystem& file_system, std::string root,
-                 std::optional<uid_t> required_owner = std::nullopt)
-      : file_system_(file_system), layout_(std::move(root)), required_owner_(required_owner) {}
+  /// Nothing is read until the root passes the rule for this role.
+  DirectoryLayer(FileSystem& file_system, const std::string& root, TrustRole role,
+                 const TrustPolicy& policy)
+      : file_system_(file_system), layout_(root), trust_(file_system, root, role, policy) {}
 
   const Layout& layout() const noexcept { return layout_; }
 
   const std::string& name() const noexcept override { return layout_.root(); }
-  /// check_owner(), for a lookup: a root that does not exist yet is absent.
+  /// trust(), for a lookup: a root that does not exist yet is absent.
   Layered<void> check() override;
   /// Listed once per target; a disk error is not an answer, so the next call lists again.
   Layered<std::vector<ToolchainFolder>> toolchains(const std::string& target) override;
@@ -35,15 +34,14 @@ class DirectoryLayer final : public Layer {
   StoreUsage usage() override;
 
   /// Whether what lies here may be used; asks the disk until the answer is yes.
-  Io<void> check_owner();
+  Verdict trust() { return trust_(); }
   /// Tells of a folder that this process filled.
   void add_toolchain(const std::string& target, const ToolchainFolder& toolchain);
 
  private:
   FileSystem& file_system_;
   const Layout layout_;
-  const std::optional<uid_t> required_owner_;
-  std::atomic<bool> owner_checked_ = false;
+  TrustCheck trust_;
   std::mutex mutex_;
   std::map<std::string, std::vector<ToolchainFolder>> toolchains_;  // Guarded by mutex_.
 };

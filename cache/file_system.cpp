@@ -1,6 +1,7 @@
 #include "cache/file_system.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -38,7 +39,9 @@ FileStatus to_status(const struct stat& raw) {
   } else if (S_ISLNK(raw.st_mode)) {
     status.kind = FileStatus::Kind::kSymlink;
   }
+  constexpr std::uint64_t kBlock = 512;  // What st_blocks counts, whatever the disk's blocks.
   status.size = static_cast<std::uint64_t>(raw.st_size);
+  status.allocated = static_cast<std::uint64_t>(raw.st_blocks) * kBlock;
   status.mode = raw.st_mode & 07777;
   status.uid = raw.st_uid;
   status.gid = raw.st_gid;
@@ -168,12 +171,11 @@ Io<PosixFileSystem::Place> PosixFileSystem::place(const std::string& path) {
 }
 
 Io<std::string> PosixFileSystem::canonical(const std::string& path) {
-  std::error_code error;
-  const auto absolute = std::filesystem::absolute(path, error);
-  if (error) {
-    return tl::unexpected(error.value());
+  if (!path.starts_with('/')) {
+    return tl::unexpected(EINVAL);
   }
-  auto resolved = std::filesystem::weakly_canonical(absolute, error).string();
+  std::error_code error;
+  auto resolved = std::filesystem::weakly_canonical(path, error).string();
   if (error) {
     return tl::unexpected(error.value());
   }
@@ -214,6 +216,10 @@ Io<std::size_t> PosixFileSystem::write(Handle handle, std::string_view bytes) {
 
 Io<void> PosixFileSystem::sync(Handle handle) {
   return check(fsync(handle));
+}
+
+Io<void> PosixFileSystem::set_mode(Handle handle, mode_t mode) {
+  return check(fchmod(handle, mode));
 }
 
 Io<void> PosixFileSystem::close(Handle handle) {
@@ -300,6 +306,14 @@ Io<void> PosixFileSystem::make_directory(const std::string& path, mode_t mode) {
             : Io<void>(tl::unexpected(at.error()));
 }
 
+Io<void> PosixFileSystem::touch(const std::string& path) {
+  const auto at = place(path);
+  // Null, not a time of ours: who may only write the file may set this one, and on a network file
+  // system the server's clock is used for every host.
+  return at ? check(utimensat(at->folder.get(), at->name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW))
+            : Io<void>(tl::unexpected(at.error()));
+}
+
 Io<void> PosixFileSystem::rename(const std::string& from, const std::string& to) {
   const auto source = place(from);
   if (!source) {
@@ -325,6 +339,10 @@ Io<void> PosixFileSystem::remove_directory(const std::string& path) {
             : Io<void>(tl::unexpected(at.error()));
 }
 
+std::chrono::nanoseconds PosixFileSystem::now() {
+  return std::chrono::system_clock::now().time_since_epoch();
+}
+
 Io<FileContent> read_file(FileSystem& file_system, const std::string& path, std::uint64_t limit) {
   const auto handle = file_system.open_for_read(path);
   if (!handle) {
@@ -338,7 +356,8 @@ Io<FileContent> read_file(FileSystem& file_system, const std::string& path, std:
   if (status->kind != FileStatus::Kind::kFile || status->size > limit) {
     return tl::unexpected(status->kind == FileStatus::Kind::kFile ? EFBIG : EINVAL);
   }
-  FileContent content{std::string(static_cast<std::size_t>(status->size), '\0'), status->id};
+  FileContent content{std::string(static_cast<std::size_t>(status->size), '\0'), status->id,
+                      status->modified};
   std::size_t filled = 0;
   while (filled < content.bytes.size()) {
     const auto count =

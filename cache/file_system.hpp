@@ -39,7 +39,8 @@ struct FileStatus {
   enum class Kind : std::uint8_t { kFile, kDirectory, kSymlink, kOther };
   Kind kind = Kind::kOther;
   std::uint64_t size = 0;
-  mode_t mode = 0;  ///< Permission bits only.
+  std::uint64_t allocated = 0;  ///< Bytes of the disk that it takes up.
+  mode_t mode = 0;              ///< Permission bits only.
   uid_t uid = 0;
   gid_t gid = 0;
   FileId id;
@@ -54,7 +55,7 @@ class FileSystem {
 
   virtual ~FileSystem() = default;
 
-  /// Absolute, with the links of the part that exists resolved. The one call that follows links.
+  /// With the links of the part that exists resolved. The one call that follows links.
   virtual Io<std::string> canonical(const std::string& path) = 0;
 
   /// Never blocks, whatever kind of file the path names.
@@ -67,6 +68,8 @@ class FileSystem {
   virtual Io<std::size_t> read(Handle handle, char* buffer, std::size_t size) = 0;
   virtual Io<std::size_t> write(Handle handle, std::string_view bytes) = 0;
   virtual Io<void> sync(Handle handle) = 0;
+  /// Whatever the umask.
+  virtual Io<void> set_mode(Handle handle, mode_t mode) = 0;
   /// The handle is gone whatever the result; an error may report a delayed write.
   virtual Io<void> close(Handle handle) = 0;
 
@@ -88,9 +91,14 @@ class FileSystem {
   virtual Io<std::vector<std::string>> list(
       const std::string& directory) = 0;  ///< Names, unsorted.
   virtual Io<void> make_directory(const std::string& path, mode_t mode) = 0;
+  /// As if it were modified now, by the file system's clock. Needs the right to write it.
+  virtual Io<void> touch(const std::string& path) = 0;
   virtual Io<void> rename(const std::string& from, const std::string& to) = 0;
   virtual Io<void> remove(const std::string& path) = 0;
   virtual Io<void> remove_directory(const std::string& path) = 0;
+
+  /// Since the epoch, by this host's clock, which may differ from the file system's.
+  virtual std::chrono::nanoseconds now() = 0;
 };
 
 /// The operating system's.
@@ -109,6 +117,7 @@ class PosixFileSystem final : public FileSystem {
   Io<std::size_t> read(Handle handle, char* buffer, std::size_t size) override;
   Io<std::size_t> write(Handle handle, std::string_view bytes) override;
   Io<void> sync(Handle handle) override;
+  Io<void> set_mode(Handle handle, mode_t mode) override;
   Io<void> close(Handle handle) override;
   Io<Handle> open_lock(const std::string& path, mode_t mode) override;
   Io<void> try_lock(Handle handle) override;
@@ -120,9 +129,11 @@ class PosixFileSystem final : public FileSystem {
   Io<void> check_writable(const std::string& directory) override;
   Io<std::vector<std::string>> list(const std::string& directory) override;
   Io<void> make_directory(const std::string& path, mode_t mode) override;
+  Io<void> touch(const std::string& path) override;
   Io<void> rename(const std::string& from, const std::string& to) override;
   Io<void> remove(const std::string& path) override;
   Io<void> remove_directory(const std::string& path) override;
+  std::chrono::nanoseconds now() override;
 
  private:
   // Where a name lives: its folder, opened without following links, and the name in it.
@@ -165,6 +176,7 @@ class OpenFile {
 struct FileContent {
   std::string bytes;
   FileId id;
+  std::chrono::nanoseconds modified{0};  ///< As in FileStatus.
 };
 Io<FileContent> read_file(FileSystem& file_system, const std::string& path, std::uint64_t limit);
 

@@ -246,6 +246,8 @@ CompileLock LockTable::acquire(const Digest& source, const Digest& toolchain) {
     return {};
   }
   OpenFile file(file_system_, *handle);
+  // Who cannot open it for want of this mode compiles for itself: no reason to give up our lock.
+  static_cast<void>(publisher_.share(file.get(), path));
   if (!Wait(*this, path, file.get()).run()) {
     return {};
   }

@@ -31,7 +31,7 @@ Rejects::Fate Rejects::move_away(const std::string& path, const Layout& home, co
   if (now ? now->id != file : absent(now.error())) {
     return Fate::kGone;
   }
-  const auto moved = move_to_quarantine(file_system_, home, path);
+  const auto moved = move_to_quarantine(file_system_, home, modes_, path);
   if (!moved) {
     return absent(moved.error()) ? Fate::kGone : Fate::kStays;
   }

@@ -11,6 +11,7 @@
 #include "base/logger.hpp"
 #include "cache/file_system.hpp"
 #include "cache/layout.hpp"
+#include "cache/modes.hpp"
 
 namespace kiln::cache {
 
@@ -18,8 +19,9 @@ namespace kiln::cache {
 /// where that cannot be, remembered and passed over. Thread-safe.
 class Rejects {
  public:
-  Rejects(FileSystem& file_system, const Logger& logger)
-      : file_system_(file_system), logger_(logger) {}
+  /// The modes are those of the folder that they are moved to.
+  Rejects(FileSystem& file_system, const Logger& logger, const Modes& modes)
+      : file_system_(file_system), logger_(logger), modes_(modes) {}
 
   bool contains(const std::string& place);
   /// A good entry has taken its place.
@@ -41,6 +43,7 @@ class Rejects {
 
   FileSystem& file_system_;
   const Logger& logger_;
+  const Modes modes_;
   std::atomic<std::uint64_t> count_ = 0;
   std::mutex mutex_;
   std::set<std::string> places_;  // Guarded by mutex_: rejected, and still in place.

@@ -1,7 +1,7 @@
 #include "cache/root_plan.hpp"
 
 #include <cerrno>
-#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,14 +10,15 @@
 namespace kiln::cache {
 namespace {
 
-constexpr mode_t kSharedDirectoryMode = 0755;
-constexpr mode_t kSharedFileMode = 0644;
-constexpr mode_t kWritableByOthers = 022;
-
-struct Probe {
+// One directory, looked at.
+struct Look {
   std::string path;  // Canonical when that could be found out, else as given.
   bool exists = false;
-  int error = 0;  // Why entries cannot be written; 0 when they can.
+  Verdict verdict;        // Trusted while nothing is there.
+  int writing_error = 0;  // Why entries cannot be written; 0 when they can.
+
+  bool writable() const { return verdict.ok() && writing_error == 0; }
+  bool readable() const { return verdict.ok() && exists; }
 };
 
 // Whether files can be made in `directory`. Where the sandbox does not know the question (EPERM),
@@ -43,93 +44,121 @@ int creation_error(FileSystem& file_system, std::string path) {
   return ENOENT;
 }
 
-Probe probe(FileSystem& file_system, const std::string& wanted) {
-  Probe result{wanted};
-  const auto canonical = file_system.canonical(wanted);
-  if (!canonical) {
-    result.error = canonical.error();
-    return result;
+// Only who names a directory may name it by a link; a link in a default root's place is not this
+// user's directory, wherever it leads.
+Io<std::string> canonical_root(FileSystem& file_system, const std::string& wanted, TrustRole role) {
+  if (role != TrustRole::kDefaultRoot) {
+    return file_system.canonical(wanted);
   }
-  result.path = *canonical;
-  const auto status = file_system.status(result.path);
-  if (!status) {
-    result.error =
-        status.error() == ENOENT ? creation_error(file_system, result.path) : status.error();
-    return result;
+  auto folder = file_system.canonical(parent_path(wanted));
+  if (!folder) {
+    return folder;
   }
-  if (status->kind != FileStatus::Kind::kDirectory) {
-    result.error = ENOTDIR;
-    return result;
-  }
-  result.exists = true;
-  const std::string top = Layout(result.path).top();
-  const bool used = file_system.status(top).has_value();
-  result.error = writing_error(file_system, used ? top : result.path);
-  return result;
+  return (*folder == "/" ? "" : *folder) + wanted.substr(wanted.rfind('/'));
 }
 
-// The fallback may not exist yet; if it does, it must be ours. Its name is never resolved: a link
-// there is somebody's trap.
-std::string usable_fallback(FileSystem& file_system, const RootInputs& inputs) {
-  const std::string wanted = fallback_root(inputs);
-  const auto folder = file_system.canonical(parent_path(wanted));
-  if (!folder) {
-    return "";
+Look look_at(FileSystem& file_system, const std::string& wanted, TrustRole role,
+             const TrustPolicy& policy) {
+  Look look{wanted, false, {}, 0};
+  const auto canonical = canonical_root(file_system, wanted, role);
+  if (!canonical) {
+    look.writing_error = canonical.error();
+    return look;
   }
-  const std::string path = (*folder == "/" ? "" : *folder) + wanted.substr(wanted.rfind('/'));
-  const auto ours = check_private_directory(file_system, path, inputs.uid);
-  const int error = ours                     ? writing_error(file_system, path)
-                    : ours.error() == ENOENT ? creation_error(file_system, path)
-                                             : ours.error();
-  return error == 0 ? path : "";
+  look.path = *canonical;
+  Verdict verdict = judge_path(file_system, look.path, role, policy);
+  if (verdict.code == ENOENT) {
+    look.writing_error = creation_error(file_system, look.path);
+    return look;
+  }
+  look.exists = true;
+  look.verdict = std::move(verdict);
+  if (look.verdict.ok()) {
+    const std::string top = Layout(look.path).top();
+    const bool used = file_system.status(top).has_value();
+    look.writing_error = writing_error(file_system, used ? top : look.path);
+  }
+  return look;
+}
+
+// A clause about a directory that new entries cannot go to, or that gives a warning.
+std::string describe(const Look& look) {
+  if (!look.verdict.ok()) {
+    return fmt::format("is not used: {}", look.verdict.reason);
+  }
+  std::string text = "is writable";
+  if (look.writing_error != 0) {
+    text = fmt::format("cannot be written: {}{}", errno_text(look.writing_error),
+                       look.exists ? "; it is only read" : "");
+  }
+  return look.verdict.reason.empty() ? text : fmt::format("{}, and {}", text, look.verdict.reason);
+}
+
+Modes modes_of(const RootChoice& choice, const TrustPolicy& policy) {
+  if (!choice.named()) {
+    return Modes::private_to_user();
+  }
+  return policy.group_shared ? Modes::group_shared() : Modes::readable();
+}
+
+// Gives what it says about the chosen root.
+std::string use_chosen(FileSystem& file_system, const RootChoice& choice, RootPlan& plan) {
+  if (choice.origin == RootChoice::Origin::kNone) {
+    return fmt::format("no cache root ({})", choice.why);
+  }
+  if (!choice.problem.empty()) {
+    plan.verdict = {Verdict::Kind::kRefused, EINVAL, choice.problem, "Name an absolute path."};
+    return fmt::format("{} ({}) is not used: {}", choice.path, choice.why, choice.problem);
+  }
+  Look look = look_at(file_system, choice.path, plan.role, plan.policy);
+  plan.verdict = look.verdict;
+  (look.writable() ? plan.writable : plan.read_only) =
+      look.writable() || look.readable() ? look.path : "";
+  return fmt::format("{} ({}) {}", look.path, choice.why, describe(look));
+}
+
+// For entries that the default root cannot take.
+std::string use_fallback(FileSystem& file_system, const RootInputs& inputs, RootPlan& plan) {
+  const std::string wanted = fallback_root(inputs);
+  const Look look = look_at(file_system, wanted, TrustRole::kDefaultRoot, plan.policy);
+  if (!look.writable()) {
+    return fmt::format("{} {}; new kernels stay in memory", look.path, describe(look));
+  }
+  plan.writable = look.path;
+  plan.fallback = true;
+  return fmt::format("new kernels go to {}", look.path);
+}
+
+std::string warning_of(const RootPlan& plan) {
+  const std::string own = plan.verdict.remedy.empty() ? "" : " " + plan.verdict.remedy;
+  return fmt::format("cache: {}.{}{}", plan.description, own,
+                     plan.verdict.kind == Verdict::Kind::kWarned && !plan.writable.empty()
+                         ? ""
+                         : " " + plan.remedy);
 }
 
 }  // namespace
 
-Io<void> check_private_directory(FileSystem& file_system, const std::string& path, uid_t owner) {
-  const auto status = file_system.status(path);
-  if (!status) {
-    return tl::unexpected(status.error());
-  }
-  if (status->kind != FileStatus::Kind::kDirectory) {
-    return tl::unexpected(status->kind == FileStatus::Kind::kSymlink ? ELOOP : ENOTDIR);
-  }
-  if (status->uid != owner || (status->mode & kWritableByOthers) != 0) {
-    return tl::unexpected(EACCES);
-  }
-  return {};
-}
-
 RootPlan plan_root(FileSystem& file_system, const RootInputs& inputs) {
-  RootPlan plan;
   const RootChoice choice = choose_root(inputs);
-  std::string found = fmt::format("no cache root ({})", choice.why);
-  if (choice.origin != RootChoice::Origin::kNone) {
-    const Probe root = probe(file_system, choice.path);
-    if (root.error == 0) {
-      plan.writable = root.path;
-      plan.description = fmt::format("{} ({}), writable", root.path, choice.why);
-      if (choice.named()) {
-        plan.directory_mode = kSharedDirectoryMode;
-        plan.file_mode = kSharedFileMode;
-      }
-      return plan;
-    }
-    plan.read_only = root.exists ? root.path : "";
-    found = fmt::format("{} ({}) cannot be written: {}{}", root.path, choice.why,
-                        errno_text(root.error), root.exists ? "; it is only read" : "");
+  RootPlan plan;
+  plan.role = choice.named() ? TrustRole::kNamedRoot : TrustRole::kDefaultRoot;
+  plan.policy = inputs.trust;
+  plan.modes = modes_of(choice, inputs.trust);
+  plan.remedy = root_remedy(choice.origin);
+  plan.description = use_chosen(file_system, choice, plan);
+  const bool as_meant = !plan.writable.empty();
+  if (!as_meant) {
+    plan.description += "; " + (choice.named() ? "new kernels stay in memory"
+                                               : use_fallback(file_system, inputs, plan));
   }
-  if (!choice.named()) {
-    plan.writable = usable_fallback(file_system, inputs);
+  if (!as_meant || plan.verdict.kind != Verdict::Kind::kTrusted) {
+    plan.warning = warning_of(plan);
+  } else if (inputs.trust.group_shared && !choice.named()) {
+    plan.warning = fmt::format(
+        "cache: {}, for this user alone: only a root that was named can be shared by a group. {}",
+        plan.description, plan.remedy);
   }
-  if (plan.writable.empty()) {
-    plan.description = found + "; new kernels stay in memory";
-  } else {
-    plan.required_owner = inputs.uid;
-    plan.description = fmt::format("{}; new kernels go to {}", found, plan.writable);
-  }
-  plan.warning = fmt::format(
-      "cache: {}. Set KILN_CACHE_DIR to a directory that this user can write.", plan.description);
   return plan;
 }
 

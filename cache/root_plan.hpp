@@ -1,10 +1,11 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "cache/file_system.hpp"
+#include "cache/modes.hpp"
 #include "cache/root.hpp"
+#include "cache/trust.hpp"
 
 namespace kiln::cache {
 
@@ -12,20 +13,18 @@ namespace kiln::cache {
 struct RootPlan {
   std::string writable;   ///< Canonical; where new entries go. Empty: nowhere.
   std::string read_only;  ///< Canonical; the chosen root where it can only be read. Else empty.
-  /// Set for the fallback root, which lies where everybody may write: before it is used it must be
-  /// a real directory of this user that nobody else can write.
-  std::optional<uid_t> required_owner;
-  /// Of what the store creates. A named root is as readable as the umask says, so that a root built
-  /// as one user serves another; a default root is private. Never writable by others.
-  mode_t directory_mode = 0700;
-  mode_t file_mode = 0600;
+  bool fallback = false;  ///< `writable` is the fallback root.
+  /// What the rule for this role says of the chosen root. A root that is not there yet counts as
+  /// trusted; it must be judged again before it is used, and so must the fallback root.
+  Verdict verdict;
+  TrustRole role = TrustRole::kDefaultRoot;  ///< Of both paths.
+  TrustPolicy policy;
+  Modes modes;              ///< Of what the store creates.
   std::string description;  ///< "/home/u/.cache/kiln (from HOME), writable".
-  std::string warning;      ///< Empty when new entries go where they were meant to.
+  std::string warning;      ///< Empty when new entries go where they were meant to, on good terms.
+  std::string remedy;       ///< root_remedy() of the choice.
 };
 
 RootPlan plan_root(FileSystem& file_system, const RootInputs& inputs);
-
-/// A real directory of `owner` that nobody else can write; else the errno that says it best.
-Io<void> check_private_directory(FileSystem& file_system, const std::string& path, uid_t owner);
 
 }  // namespace kiln::cache

@@ -88,19 +88,19 @@ Store::Impl::Impl(StoreOptions options)
                                        : std::make_shared<PosixFileSystem>()),
       logger_(std::move(options.logger)),
       plan_(plan_root(*file_system_, options.root)),
-      pack_trust_{TrustPolicy::of_process(),
-                  read_trusted_keys(*file_system_, options.trusted_keys)},
-      rejects_(*file_system_, logger_),
+      pack_trust_{plan_.policy, read_trusted_keys(*file_system_, options.trusted_keys)},
+      rejects_(*file_system_, logger_, plan_.modes),
       layers_(options.layer_match, logger_, rejects_) {
   if (!plan_.writable.empty()) {
     writable_ = &layers_.add_writable(
-        std::make_unique<DirectoryLayer>(*file_system_, plan_.writable, plan_.required_owner));
+        std::make_unique<DirectoryLayer>(*file_system_, plan_.writable, plan_.role, plan_.policy));
     publisher_.emplace(*file_system_, *writable_, plan_);
     locks_.emplace(*file_system_, writable_->layout(), *publisher_, logger_, options.lock_times,
                    options.wait_clock);
   }
   if (!plan_.read_only.empty()) {
-    layers_.add(std::make_unique<DirectoryLayer>(*file_system_, plan_.read_only));
+    layers_.add(
+        std::make_unique<DirectoryLayer>(*file_system_, plan_.read_only, plan_.role, plan_.policy));
   }
   for (const std::string& path : options.read_only_layers) {
     add_read_only(path);
@@ -129,7 +129,8 @@ void Store::Impl::add_read_only(const std::string& path) {
   if (status && status->kind != FileStatus::Kind::kDirectory) {
     layers_.add(std::make_unique<PackLayer>(*file_system_, *canonical, &pack_trust_));
   } else {
-    layers_.add(std::make_unique<DirectoryLayer>(*file_system_, *canonical));
+    layers_.add(std::make_unique<DirectoryLayer>(*file_system_, *canonical,
+                                                 TrustRole::kReadOnlyLayer, plan_.policy));
   }
 }
 
@@ -178,16 +179,17 @@ Status Store::Impl::publish(const Entry& entry) {
     return {};
   }
   const IoFailure& failure = written.error();
-  const bool off = lasts(failure.code);
+  // Where several users make folders, one may be met before it has its mode.
+  const bool passing = plan_.modes.exact && failure.code == EACCES;
+  const bool off = lasts(failure.code) && !passing;
   if (off) {
     writes_off_.store(true, std::memory_order_relaxed);
   }
   logger_.warn_once(off ? "cache.off" : "cache.write",
-                    fmt::format("cache: {}. {} Set KILN_CACHE_DIR to another directory if this "
-                                "lasts.",
-                                failure.what,
+                    fmt::format("cache: {}. {} {}", failure.what,
                                 off ? "New kernels stay in memory from now on."
-                                    : "The kernel stays in memory; this is said once."));
+                                    : "The kernel stays in memory; this is said once.",
+                                plan_.remedy));
   return fail(ErrorCode::kIo, failure.what);
 }
 

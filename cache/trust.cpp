@@ -19,8 +19,8 @@ Verdict trusted() {
   return {};
 }
 
-Verdict warned(std::string reason) {
-  return {Verdict::Kind::kWarned, 0, std::move(reason), ""};
+Verdict warned(std::string reason, std::string remedy) {
+  return {Verdict::Kind::kWarned, 0, std::move(reason), std::move(remedy)};
 }
 
 Verdict refused(int code, std::string reason, std::string remedy) {
@@ -46,25 +46,22 @@ Verdict judge_kind(const FileStatus& status, TrustRole role) {
     return trusted();
   }
   if (status.kind == Kind::kSymlink) {
-    return refused(ELOOP, "it is a symbolic link",
-                   role == TrustRole::kDefaultRoot
-                       ? "Set KILN_CACHE_DIR to the directory that it leads to."
-                       : "Name what it leads to.");
+    return refused(ELOOP, "it is a symbolic link", "Name what it leads to.");
   }
   return refused(pack ? EINVAL : ENOTDIR, pack ? "it is not a plain file" : "it is not a directory",
                  pack ? "Name a pack file." : "Name a directory.");
 }
 
 Verdict judge_default_root(const FileStatus& status, const TrustPolicy& policy) {
-  const std::string way_out = " or set KILN_CACHE_DIR to another directory.";
   if (status.uid != policy.uid) {
-    return refused(EACCES, owner(status, policy), "Give it to this user" + way_out);
+    return refused(EACCES, owner(status, policy), "Give it to this user.");
   }
+  const std::string take_away = "Take that right away (chmod go-w).";
   if ((status.mode & kEverybodyWrites) != 0) {
-    return refused(EACCES, everybody(status), "Take that right away (chmod go-w)" + way_out);
+    return refused(EACCES, everybody(status), take_away);
   }
   if ((status.mode & kGroupWrites) != 0) {
-    return refused(EACCES, group(status), "Take that right away (chmod go-w)" + way_out);
+    return refused(EACCES, group(status), take_away);
   }
   return trusted();
 }
@@ -72,7 +69,7 @@ Verdict judge_default_root(const FileStatus& status, const TrustPolicy& policy) 
 Verdict judge_named_root(const FileStatus& status, const TrustPolicy& policy) {
   if ((status.mode & kEverybodyWrites) != 0) {
     return policy.allow_world_writable
-               ? warned(everybody(status))
+               ? warned(everybody(status), "Take that right away (chmod o-w) when you can.")
                : refused(EACCES, everybody(status),
                          "Take that right away (chmod o-w), or set "
                          "KILN_CACHE_ALLOW_WORLD_WRITABLE=1 to run what anybody puts there.");
@@ -82,13 +79,15 @@ Verdict judge_named_root(const FileStatus& status, const TrustPolicy& policy) {
       return refused(EACCES, group(status) + ", and this process is not in that group",
                      "Take that right away (chmod g-w), or run in that group.");
     }
-    return policy.group_shared ? trusted() : warned(group(status));
+    return policy.group_shared
+               ? trusted()
+               : warned(group(status), "Set KILN_CACHE_GROUP=1 if the group is meant to share it.");
   }
   if (status.uid == policy.uid) {
     return trusted();
   }
   if (status.uid == kRoot || policy.uid == kRoot) {
-    return warned(owner(status, policy));
+    return warned(owner(status, policy), "Give it to this user if that is not meant.");
   }
   return refused(EACCES, owner(status, policy),
                  "Name a directory of this user or of root, or one that a group of this process "
@@ -161,6 +160,15 @@ Verdict judge_path(FileSystem& file_system, const std::string& path, TrustRole r
     return refused(status.error(), errno_text(status.error()), "");
   }
   return judge(*status, role, policy);
+}
+
+Verdict TrustCheck::operator()() {
+  if (trusted_.load(std::memory_order_relaxed)) {
+    return trusted();
+  }
+  Verdict verdict = judge_path(file_system_, path_, role_, policy_);
+  trusted_.store(verdict.ok(), std::memory_order_relaxed);
+  return verdict;
 }
 
 }  // namespace kiln::cache

@@ -17,6 +17,7 @@
 /// In the group-shared mode a root that a group of this process can write is what was asked for,
 /// and gives no warning.
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,7 +52,7 @@ struct Verdict {
   int code = 0;  ///< Of a refusal: the errno that says it best.
   std::string
       reason;  ///< "it belongs to user 7 and this process runs as user 8". Empty if trusted.
-  std::string remedy;  ///< Of a refusal: a sentence on what can be done about it.
+  std::string remedy;  ///< A sentence on what can be done about it. Empty if trusted.
 
   bool ok() const noexcept { return kind != Kind::kRefused; }
   /// "trusted", "trusted, with a warning" or "refused".
@@ -66,5 +67,26 @@ Verdict judge(const FileStatus& status, TrustRole role, const TrustPolicy& polic
 /// of that: ENOENT where nothing lies.
 Verdict judge_path(FileSystem& file_system, const std::string& path, TrustRole role,
                    const TrustPolicy& policy);
+
+/// Asks about one path until the answer is yes, and remembers that: a directory that is not there
+/// when a store is made may be somebody else's when it is used. Thread-safe.
+class TrustCheck {
+ public:
+  TrustCheck(FileSystem& file_system, std::string path, TrustRole role, TrustPolicy policy)
+      : file_system_(file_system),
+        path_(std::move(path)),
+        role_(role),
+        policy_(std::move(policy)) {}
+
+  /// A warning is given with the first yes only.
+  Verdict operator()();
+
+ private:
+  FileSystem& file_system_;
+  const std::string path_;
+  const TrustRole role_;
+  const TrustPolicy policy_;
+  std::atomic<bool> trusted_ = false;
+};
 
 }  // namespace kiln::cache

@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include <unistd.h>
-
 namespace kiln::runtime {
 namespace {
 
@@ -30,6 +28,11 @@ std::vector<std::string> paths(const std::vector<std::string>& option, const cha
   return found;
 }
 
+bool flag(const char* name) {
+  const std::string value = variable(name);
+  return !value.empty() && value != "0";
+}
+
 }  // namespace
 
 Environment Environment::read(const EngineOptions& options) {
@@ -38,13 +41,15 @@ Environment Environment::read(const EngineOptions& options) {
                       .kiln_cache_dir = variable("KILN_CACHE_DIR"),
                       .xdg_cache_home = variable("XDG_CACHE_HOME"),
                       .home = variable("HOME"),
-                      .tmpdir = variable("TMPDIR"),
-                      .uid = geteuid()};
+                      .tmpdir = variable("TMPDIR")};
+  environment.root.trust.group_shared =
+      options.cache_group_shared.value_or(flag("KILN_CACHE_GROUP"));
+  environment.root.trust.allow_world_writable =
+      options.cache_allow_world_writable.value_or(flag("KILN_CACHE_ALLOW_WORLD_WRITABLE"));
   environment.layers = paths(options.read_only_layers, "KILN_CACHE_LAYERS");
   environment.trusted_keys = paths(options.trusted_keys, "KILN_TRUSTED_KEYS");
   environment.toolchain = ToolchainInputs::from_environment(options.nvrtc);
-  const std::string check = variable("KILN_CHECK");
-  environment.check = options.check.value_or(!check.empty() && check != "0");
+  environment.check = options.check.value_or(flag("KILN_CHECK"));
   return environment;
 }
 

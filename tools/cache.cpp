@@ -30,11 +30,13 @@ int with_store(const CacheArgs& args, Subcommand subcommand) {
   if (!args.cache.empty() && !std::filesystem::is_directory(args.cache)) {
     throw Error(ErrorCode::kIo, fmt::format("there is no cache directory '{}'.", args.cache));
   }
-  const char* named = std::getenv("KILN_CACHE_DIR");
-  if (args.cache.empty() && named != nullptr && *named != '\0' &&
-      !std::filesystem::is_directory(named)) {
-    throw Error(ErrorCode::kIo,
-                fmt::format("KILN_CACHE_DIR names '{}', where there is no directory.", named));
+  const char* variable = std::getenv("KILN_CACHE_DIR");
+  const std::filesystem::path named = variable != nullptr ? variable : "";
+  if (args.cache.empty() && !named.empty() &&
+      (named.is_relative() || !std::filesystem::is_directory(named))) {
+    throw Error(ErrorCode::kIo, fmt::format("KILN_CACHE_DIR names '{}', {}.", named.string(),
+                                            named.is_relative() ? "which is not an absolute path"
+                                                                : "where there is no directory"));
   }
   Engine engine(engine_options(args.cache));
   return subcommand(engine.impl().store(), args);
@@ -107,6 +109,10 @@ CLI::App* add_subcommand(CLI::App& parent, const char* name, const char* summary
 void add_cache_option(CLI::App& command, std::string& cache) {
   command.add_option("--cache", cache, "The cache directory.")
       ->type_name("DIR")
+      // The engine finds nothing through the working directory; who types a command does.
+      ->transform([](const std::string& text) {
+        return text.empty() ? text : std::filesystem::absolute(text).string();
+      })
       ->check([](const std::string& text) {
         return text.empty() ? std::string("the directory must not be empty") : std::string();
       });

@@ -37,11 +37,21 @@ enum class ToolchainMatch : std::uint8_t { kAny, kExact };
 /// Settings of an engine, read once when it is made. A field left empty falls back to the
 /// environment variable named beside it, which is also read only then.
 struct EngineOptions {
-  /// Writable cache root. Else KILN_CACHE_DIR, $XDG_CACHE_HOME/kiln, $HOME/.cache/kiln.
+  /// Writable cache root, an absolute path. Else KILN_CACHE_DIR (absolute too),
+  /// $XDG_CACHE_HOME/kiln, $HOME/.cache/kiln. It must be a directory of this user; one that is
+  /// named here or by KILN_CACHE_DIR may also belong to root, be writable by a group of the process
+  /// or, where the process is root, belong to anybody, with one warning. Another is not used.
   std::string cache_root;
+  /// Makes everything in a named root writable by the root's group, whatever the umask. Else
+  /// KILN_CACHE_GROUP=1.
+  std::optional<bool> cache_group_shared;
+  /// Uses a named root that everybody can write, and with it what anybody put there. Else
+  /// KILN_CACHE_ALLOW_WORLD_WRITABLE=1.
+  std::optional<bool> cache_allow_world_writable;
   /// Directories of prebuilt entries and pack files (`kiln pack create`), asked in order after the
-  /// root and never written. Absolute paths; any other is left out with a warning. Else
-  /// KILN_CACHE_LAYERS, with colons between them.
+  /// root and never written. Absolute paths; each must belong to root or this user and not be
+  /// writable by everybody, or be a pack with a valid signature. Any other is left out with a
+  /// warning. Else KILN_CACHE_LAYERS, with colons between them.
   std::vector<std::string> read_only_layers;
   /// Public key files (`kiln pack keygen`). With any, only packs signed by one of the keys are
   /// used, and none at all while one of the files cannot be read. Else KILN_TRUSTED_KEYS, with

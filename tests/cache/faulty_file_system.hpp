@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "cache/file_system.hpp"
 
 namespace kiln::cache::test {
@@ -23,6 +26,7 @@ enum class Call {
   kRead,
   kWrite,
   kSync,
+  kSetMode,
   kClose,
   kOpenLock,
   kTryLock,
@@ -33,6 +37,7 @@ enum class Call {
   kCheckWritable,
   kList,
   kMakeDirectory,
+  kTouch,
   kRename,
   kRemove,
   kRemoveDirectory,
@@ -74,6 +79,10 @@ class FaultyFileSystem final : public FileSystem {
     finite_ = true;
   }
 
+  /// From now on it is so long since 1970, also for what is renamed into place or touched.
+  void set_clock(std::chrono::seconds time) { clock_ = time; }
+  void advance_clock(std::chrono::seconds step) { clock_ = clock_.load() + step; }
+
   int faults() const {
     const std::lock_guard lock(mutex_);
     return faults_;
@@ -83,7 +92,8 @@ class FaultyFileSystem final : public FileSystem {
   int writing_calls() const {
     return calls(Call::kCreate) + calls(Call::kWrite) + calls(Call::kMakeDirectory) +
            calls(Call::kRename) + calls(Call::kRemove) + calls(Call::kRemoveDirectory) +
-           calls(Call::kSync) + calls(Call::kOpenLock) + calls(Call::kWriteAt);
+           calls(Call::kSync) + calls(Call::kSetMode) + calls(Call::kTouch) +
+           calls(Call::kOpenLock) + calls(Call::kWriteAt);
   }
   void reset_counts() {
     for (auto& count : calls_) {
@@ -134,6 +144,9 @@ class FaultyFileSystem final : public FileSystem {
   Io<void> sync(Handle handle) override {
     return run<void>(Call::kSync, [&] { return skip_sync_ ? Io<void>() : real_.sync(handle); });
   }
+  Io<void> set_mode(Handle handle, mode_t mode) override {
+    return run<void>(Call::kSetMode, [&] { return real_.set_mode(handle, mode); });
+  }
   Io<void> close(Handle handle) override {
     // The handle is gone even when close fails.
     const auto closed = real_.close(handle);
@@ -176,7 +189,22 @@ class FaultyFileSystem final : public FileSystem {
     return run<void>(Call::kMakeDirectory, [&] { return real_.make_directory(path, mode); });
   }
   Io<void> rename(const std::string& from, const std::string& to) override {
-    return run<void>(Call::kRename, [&] { return real_.rename(from, to); });
+    return run<void>(Call::kRename, [&] {
+      auto renamed = real_.rename(from, to);
+      if (renamed) {
+        stamp(to);
+      }
+      return renamed;
+    });
+  }
+  Io<void> touch(const std::string& path) override {
+    return run<void>(Call::kTouch, [&] {
+      auto touched = real_.touch(path);
+      if (touched) {
+        stamp(path);
+      }
+      return touched;
+    });
   }
   Io<void> remove(const std::string& path) override {
     return run<void>(Call::kRemove, [&] { return real_.remove(path); });
@@ -184,8 +212,21 @@ class FaultyFileSystem final : public FileSystem {
   Io<void> remove_directory(const std::string& path) override {
     return run<void>(Call::kRemoveDirectory, [&] { return real_.remove_directory(path); });
   }
+  std::chrono::nanoseconds now() override {
+    return clock_.load() == kRealTime ? real_.now() : clock_.load();
+  }
 
  private:
+  static constexpr std::chrono::seconds kRealTime{-1};
+
+  void stamp(const std::string& path) const {
+    const std::chrono::seconds time = clock_;
+    if (time != kRealTime) {
+      const timespec times[2] = {{time.count(), 0}, {time.count(), 0}};
+      static_cast<void>(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW));
+    }
+  }
+
   template <class T, class Function>
   Io<T> run(Call call, Function&& function) {
     ++calls_[static_cast<std::size_t>(call)];
@@ -215,6 +256,7 @@ class FaultyFileSystem final : public FileSystem {
   std::atomic<std::size_t> life_ = 0;
   std::atomic<bool> finite_ = false;
   std::atomic<std::size_t> space_ = 0;
+  std::atomic<std::chrono::seconds> clock_ = kRealTime;
   mutable std::mutex mutex_;
   bool active_ = false;
   bool every_ = false;

@@ -30,7 +30,7 @@ constexpr const char* kName = "/v1/locks/13";
 struct Place {
   explicit Place(const LockTimes& times = {}, std::shared_ptr<WaitClock> with_clock = nullptr)
       : root(*disk.canonical(dir.str()) + "/root"),
-        layer(disk, root),
+        layer(disk, root, TrustRole::kNamedRoot, TrustPolicy::of_process()),
         publisher(disk, layer, RootPlan()),
         table(disk, Layout(root), publisher, log.logger(), times,
               with_clock ? std::move(with_clock) : clock) {}

@@ -18,7 +18,7 @@ TEST_CASE("A lock excludes the threads of one process") {
   LogLines log;
   PosixFileSystem disk;
   const std::string root = *disk.canonical(dir.str());
-  DirectoryLayer layer(disk, root);
+  DirectoryLayer layer(disk, root, TrustRole::kNamedRoot, TrustPolicy::of_process());
   Publisher publisher(disk, layer, RootPlan());
   LockTimes times;
   times.beat_every = std::chrono::milliseconds(1);

@@ -16,7 +16,7 @@ TEST_CASE("A bad file moves to the quarantine under a name that says where it la
   const Layout layout(*disk.canonical(dir.str()));
   const std::string path = layout.top() + "/sm_90/13.0-x/y.cubin";
   write_bytes(path, "bad");
-  const auto moved = move_to_quarantine(disk, layout, path);
+  const auto moved = move_to_quarantine(disk, layout, Modes(), path);
   REQUIRE(moved);
   CHECK(moved->starts_with(layout.quarantine() + "/"));
   CHECK(moved->ends_with("-sm_90-13.0-x-y.cubin"));
@@ -31,7 +31,7 @@ TEST_CASE("The quarantine keeps the 64 newest files") {
   for (int i = 0; i < 70; ++i) {
     const std::string path = layout.top() + "/sm_90/13.0-x/" + std::to_string(i) + ".cubin";
     write_bytes(path, std::to_string(i));
-    REQUIRE(move_to_quarantine(disk, layout, path));
+    REQUIRE(move_to_quarantine(disk, layout, Modes(), path));
   }
   const auto kept = files_below(layout.quarantine());
   REQUIRE(kept.size() == kMaxQuarantined);

@@ -7,7 +7,7 @@ namespace kiln::cache {
 using Origin = RootChoice::Origin;
 
 TEST_CASE("The cache root is the first that is set") {
-  RootInputs inputs{"/option", "/env", "/xdg", "/home/u", "/tmp", 7};
+  RootInputs inputs{"/option", "/env", "/xdg", "/home/u", "/tmp"};
   CHECK(choose_root(inputs).path == "/option");
   CHECK(choose_root(inputs).origin == Origin::kOption);
   CHECK(choose_root(inputs).named());
@@ -45,7 +45,7 @@ TEST_CASE("A default root is never found through the working directory") {
 
 TEST_CASE("The fallback root's name holds the user's number") {
   RootInputs inputs;
-  inputs.uid = 4242;
+  inputs.trust.uid = 4242;
   CHECK(fallback_root(inputs) == "/tmp/kiln-4242");
   inputs.tmpdir = "/scratch";
   CHECK(fallback_root(inputs) == "/scratch/kiln-4242");

@@ -32,11 +32,13 @@ struct Scenario {
   const char* name;
   bool bad_entry_in_place;
   bool with_toolchain;
+  bool group_shared;
 };
 
-constexpr Scenario kScenarios[] = {{"fresh root", false, true},
-                                   {"fresh root, no compiler", false, false},
-                                   {"bad entry in place", true, true}};
+constexpr Scenario kScenarios[] = {{"fresh root", false, true, false},
+                                   {"fresh root, no compiler", false, false, false},
+                                   {"bad entry in place", true, true, false},
+                                   {"fresh root of a group", false, true, true}};
 
 Outcome run(const Scenario& scenario, const std::string& root, Call call, int error, int nth) {
   LogLines log;
@@ -48,7 +50,9 @@ Outcome run(const Scenario& scenario, const std::string& root, Call call, int er
   }
   const ToolchainKey* toolchain = scenario.with_toolchain ? &entry.toolchain : nullptr;
   disk->fail(call, error, nth);
-  Store store(options_at(root, log, disk));
+  StoreOptions options = options_at(root, log, disk);
+  options.root.trust.group_shared = scenario.group_shared;
+  Store store(options);
   Outcome outcome;
   const bool found_bad = find(store, entry.source, toolchain).has_value();
   {
@@ -126,9 +130,9 @@ TEST_CASE("Every call that a store makes can be made to fail") {
     }
     reached += faults > 0 ? 1 : 0;
   }
-  // All but remove and remove_directory, which only clearing and a second failure need, and reading
-  // a lock's line, which only a waiter does.
-  CHECK(reached == static_cast<int>(Call::kCount) - 3);
+  // All but remove and remove_directory, which only clearing and a second failure need, reading a
+  // lock's line, which only a waiter does, and touching an old entry.
+  CHECK(reached == static_cast<int>(Call::kCount) - 4);
 }
 
 TEST_CASE("A disk that fills up after any number of bytes gets no partial file (field report 15)") {

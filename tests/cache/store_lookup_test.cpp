@@ -20,6 +20,12 @@ struct Layers {
     options = options_at(root(), log, disk);
     options.read_only_layers = {layer(0), layer(1)};
   }
+  // What is not there is not listed either.
+  void make_directories() const {
+    for (const std::string& path : {root(), layer(0), layer(1)}) {
+      fs::create_directory(path);
+    }
+  }
   std::string root() const { return dir.str("root"); }
   std::string layer(int index) const { return dir.str("layer" + std::to_string(index)); }
   std::string put(const std::string& directory, const Entry& entry) {
@@ -156,6 +162,7 @@ TEST_CASE("With a compiler the root serves exactly its toolchain") {
   const SourceKey source = sample_source();
   const ToolchainKey mine = sample_toolchain(12, 8);
   at.put(at.root(), sample_entry(source, sample_toolchain(13, 0)));
+  at.make_directories();
   Store store(at.options);
   CHECK_FALSE(find(store, source, &mine));
   at.put(at.root(), sample_entry(source, mine));
@@ -211,6 +218,7 @@ TEST_CASE("A lookup makes at most one successful open") {
 TEST_CASE("Toolchain folders are listed once per store and target") {
   Layers at;
   at.put(at.root(), sample_entry());
+  at.make_directories();
   Store store(at.options);
   for (int i = 0; i < 3; ++i) {
     REQUIRE(find(store, sample_source()));
@@ -223,6 +231,7 @@ TEST_CASE("Toolchain folders are listed once per store and target") {
 TEST_CASE("A toolchain folder that this store filled is known to it without a new listing") {
   Layers at;
   const Entry entry = sample_entry();
+  at.make_directories();
   Store store(at.options);
   CHECK_FALSE(find(store, entry.source));
   REQUIRE(store.publish(entry));

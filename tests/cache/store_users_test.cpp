@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <random>
 
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,7 +83,6 @@ TEST_CASE(
     auto disk = std::make_shared<FaultyFileSystem>();
     StoreOptions options = options_at("", log, disk);
     options.root.kiln_cache_dir = built.root();
-    options.root.uid = geteuid();
     Store store(options);
     const ToolchainKey toolchain = sample_toolchain();
     std::string found = expect_hits(store, with_compiler ? &toolchain : nullptr);
@@ -97,7 +97,7 @@ TEST_CASE(
   CHECK(problem == "");
 }
 
-TEST_CASE("A default root of another user is read, and new kernels go to a private directory") {
+TEST_CASE("A default root of another user is skipped, and kernels go to a private directory") {
   if (cannot_change_user()) {
     return;
   }
@@ -107,10 +107,9 @@ TEST_CASE("A default root of another user is read, and new kernels go to a priva
     StoreOptions options = options_at("", log);
     options.root.home = built.dir.str("home");
     options.root.tmpdir = built.dir.str("tmp");
-    options.root.uid = geteuid();
     const std::string fallback = fallback_root(options.root);
     Store store(options);
-    std::string found = expect_hits(store, nullptr);
+    std::string found = expect(!find(store, kernel(0).source), "a stranger's kernel was served");
     found += expect(!fs::exists(fallback), "the fallback was made without need");
     found += expect(store.publish(kernel(kKernels)).has_value(), "not published: " + log.text());
     const ToolchainKey toolchain = sample_toolchain();
@@ -126,6 +125,119 @@ TEST_CASE("A default root of another user is read, and new kernels go to a priva
   CHECK(problem == "");
 }
 
+TEST_CASE("A named root is used or refused by its owner, its group and its mode") {
+  if (cannot_change_user()) {
+    return;
+  }
+  struct Row {
+    const char* name;
+    uid_t owner;
+    gid_t group;
+    mode_t mode;
+    std::vector<gid_t> groups;  // Of the process beside its own.
+    bool group_shared;
+    bool allow_world_writable;
+    bool reads;
+    bool writes;
+    std::size_t warnings;
+  };
+  constexpr uid_t kUser = 70001;
+  constexpr uid_t kOther = 70002;
+  constexpr gid_t kVolume = 70003;
+  const Row row = GENERATE_REF(values<Row>({
+      {"one's own", kUser, kUser, 0755, {}, false, false, true, true, 0},
+      {"root's, to read", 0, 0, 0755, {}, false, false, true, false, 1},
+      {"fsGroup", 0, kVolume, 02775, {kVolume}, false, false, true, true, 1},
+      {"fsGroup, shared", 0, kVolume, 02775, {kVolume}, true, false, true, true, 0},
+      {"a team's, of another member",
+       kOther,
+       kVolume,
+       02770,
+       {kVolume},
+       true,
+       false,
+       true,
+       true,
+       0},
+      {"a group's that one is not in", kUser, kVolume, 0775, {}, false, false, false, false, 1},
+      {"another user's", kOther, kOther, 0755, {}, false, false, false, false, 1},
+      {"everybody's", kUser, kUser, 0777, {}, false, false, false, false, 1},
+      {"everybody's, sticky", 0, 0, 01777, {}, false, false, false, false, 1},
+      {"everybody's, agreed to", 0, 0, 01777, {}, false, true, true, true, 1},
+  }));
+  const Built built;
+  // What it holds belongs to its owner, as when the owner had built it.
+  for (const auto& item : fs::recursive_directory_iterator(built.root())) {
+    REQUIRE(chown(item.path().c_str(), row.owner, row.group) == 0);
+    const mode_t bits = item.is_directory() ? row.mode : mode_t{0644};
+    REQUIRE(chmod(item.path().c_str(), bits) == 0);
+  }
+  REQUIRE(chown(built.root().c_str(), row.owner, row.group) == 0);
+  REQUIRE(chmod(built.root().c_str(), row.mode) == 0);
+  const std::string problem = in_child([&]() -> std::string {
+    if (setgroups(row.groups.size(), row.groups.data()) != 0 || setgid(kUser) != 0 ||
+        setuid(kUser) != 0) {
+      return "cannot become another user";
+    }
+    LogLines log;
+    StoreOptions options = options_at("", log);
+    options.root.kiln_cache_dir = built.root();
+    options.root.trust.group_shared = row.group_shared;
+    options.root.trust.allow_world_writable = row.allow_world_writable;
+    Store store(options);
+    std::string found = expect(find(store, kernel(0).source).has_value() == row.reads, "reading");
+    found += expect(store.publish(kernel(kKernels)).has_value() == row.writes, " writing");
+    found += expect(log.lines().size() == row.warnings, " warnings:\n" + log.text());
+    const bool named = log.text().find("KILN_CACHE_") != std::string::npos;
+    found += expect(named || row.warnings == 0, " an unhelpful warning:\n" + log.text());
+    return found;
+  });
+  INFO(row.name);
+  CHECK(problem == "");
+}
+
+TEST_CASE("Root uses a root of another user's when told to, with a warning, and not by default") {
+  if (cannot_change_user()) {
+    return;
+  }
+  const Built built;
+  REQUIRE(chown(built.root().c_str(), 70002, 70002) == 0);
+  LogLines log;
+  StoreOptions options = options_at(built.root(), log);
+  CHECK(find(*std::make_unique<Store>(options), kernel(0).source));
+  CHECK(log.lines().size() == 1);
+  options.root.option = "";
+  options.root.home = built.dir.str("home");
+  options.root.tmpdir = built.dir.str("tmp");
+  CHECK_FALSE(find(*std::make_unique<Store>(options), kernel(0).source));
+}
+
+TEST_CASE("A read-only layer of another user, or one that everybody can write, is left out") {
+  if (cannot_change_user()) {
+    return;
+  }
+  const Built built;
+  const std::string layer = built.root();
+  SECTION("another user's") {
+    REQUIRE(chown(layer.c_str(), 70002, 70002) == 0);
+  }
+  SECTION("everybody's") {
+    REQUIRE(chmod(layer.c_str(), 01777) == 0);
+  }
+  LogLines log;
+  StoreOptions options = options_at(built.dir.str("own"), log);
+  options.read_only_layers = {layer};
+  options.root.trust.allow_world_writable = true;  // Is about the root alone.
+  Store store(options);
+  CHECK_FALSE(find(store, kernel(0).source));
+  CHECK(store.list().empty());
+  CHECK(log.lines().size() == 1);
+  CHECK(log.text().find(layer) != std::string::npos);
+  REQUIRE(chown(layer.c_str(), 0, 0) == 0);
+  REQUIRE(chmod(layer.c_str(), 0755) == 0);
+  CHECK(find(store, kernel(0).source));
+}
+
 TEST_CASE("A fallback directory planted by another user is neither read nor written") {
   if (cannot_change_user()) {
     return;
@@ -134,7 +246,7 @@ TEST_CASE("A fallback directory planted by another user is neither read nor writ
   const uid_t victim = random_uid();
   RootInputs inputs;
   inputs.tmpdir = built.dir.str("tmp");
-  inputs.uid = victim;
+  inputs.trust.uid = victim;
   const std::string planted = fallback_root(inputs);
   const bool before = GENERATE(true, false);
   const auto plant = [&] {
@@ -158,6 +270,7 @@ TEST_CASE("A fallback directory planted by another user is neither read nor writ
     LogLines log;
     StoreOptions options = options_at("", log);
     options.root = inputs;
+    options.root.trust = TrustPolicy::of_process();
     Store store(options);
     char byte = 0;
     if (write(go[1], "x", 1) != 1 || read(done[0], &byte, 1) != 1) {
@@ -188,7 +301,6 @@ TEST_CASE("A root that another user closed is a miss with one warning") {
   const std::string problem = as_user(random_uid(), [&]() -> std::string {
     LogLines log;
     StoreOptions options = options_at(built.root(), log);
-    options.root.uid = geteuid();
     Store store(options);
     const ToolchainKey toolchain = sample_toolchain();
     std::string found = expect(!find(store, kernel(0).source), "a hit behind closed doors");
@@ -213,7 +325,6 @@ TEST_CASE("A user without a home, on a disk that nobody may write, gets memory a
     LogLines log;
     StoreOptions options = options_at("", log);
     options.root.tmpdir = built.dir.str("tmp");
-    options.root.uid = geteuid();
     Store store(options);
     std::string found = expect(!find(store, kernel(0).source), "a hit from nowhere");
     found += expect(!store.publish(kernel(0)), "published to nowhere");

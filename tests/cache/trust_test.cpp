@@ -168,7 +168,7 @@ TEST_CASE("Every refusal gives its reason with the numbers, and a remedy") {
            {TrustRole::kDefaultRoot, TrustRole::kNamedRoot, TrustRole::kReadOnlyLayer}) {
         const Verdict verdict = judge(directory(uid, bits, kOtherGroup), role, me());
         CHECK(verdict.reason.empty() == (verdict.kind == Kind::kTrusted));
-        CHECK(verdict.remedy.empty() == verdict.ok());
+        CHECK(verdict.remedy.empty() == (verdict.kind == Kind::kTrusted));
         CHECK((verdict.code == 0) == verdict.ok());
       }
     }
@@ -184,6 +184,21 @@ TEST_CASE("What lies at a path is judged, a link by itself") {
   CHECK(judge_path(disk, place + "/x", TrustRole::kDefaultRoot, policy).code == ENOENT);
   std::filesystem::create_directory_symlink(place, place + "/link");
   CHECK(judge_path(disk, place + "/link", TrustRole::kDefaultRoot, policy).code == ELOOP);
+}
+
+TEST_CASE("A check asks until the answer is yes, and warns with the first one") {
+  const kiln::test::TempDir dir;
+  PosixFileSystem disk;
+  const std::string path = *disk.canonical(dir.str()) + "/root";
+  TrustCheck check(disk, path, TrustRole::kNamedRoot, TrustPolicy::of_process());
+  CHECK(check().code == ENOENT);
+  std::filesystem::create_directory(path);
+  std::filesystem::permissions(path, std::filesystem::perms::all);
+  CHECK(check().code == EACCES);
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_all | std::filesystem::perms::group_all);
+  CHECK(check().kind == Kind::kWarned);
+  CHECK(check().kind == Kind::kTrusted);
 }
 
 TEST_CASE("The process's own ids come from the kernel") {

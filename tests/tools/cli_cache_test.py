@@ -1,5 +1,6 @@
 """kiln cache, over a cache of one op."""
 
+import json
 import pathlib
 import subprocess
 import unittest
@@ -144,6 +145,13 @@ class Cache(PrebuiltTest):
         result = self.kiln("cache", "verify", env=nowhere, code=1)
         self.assert_plain_complaint(result)
         self.assertIn("nowhere", result.stderr)
+
+    def test_a_directory_is_relative_to_where_the_command_runs_and_a_variable_is_not(self):
+        usage = json.loads(self.kiln("cache", "stat", "--cache", self.cache.name, "--json").stdout)
+        self.assertEqual(usage["entries"], self.total)
+        result = self.kiln("cache", "stat", env={"KILN_CACHE_DIR": self.cache.name}, code=1)
+        self.assert_plain_complaint(result)
+        self.assertIn("absolute", result.stderr)
 
     def test_an_empty_directory_name_is_a_mistake_and_not_the_default_cache(self):
         for subcommand in ["ls", "stat", "verify", "clear", "extract"]:

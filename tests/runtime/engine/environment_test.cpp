@@ -77,6 +77,27 @@ TEST_CASE("KILN_CHECK turns the checking mode on, and the option decides when it
   CHECK_FALSE(runtime::Environment::read(open).check);
 }
 
+TEST_CASE("Sharing a cache is agreed to by a variable or by an option, which wins") {
+  EngineOptions open;
+  EngineOptions off;
+  off.cache_group_shared = false;
+  off.cache_allow_world_writable = false;
+  EngineOptions on;
+  on.cache_group_shared = true;
+  on.cache_allow_world_writable = true;
+  for (const char* value : {"1", "0", "", static_cast<const char*>(nullptr)}) {
+    const Variable group("KILN_CACHE_GROUP", value);
+    const Variable world("KILN_CACHE_ALLOW_WORLD_WRITABLE", value);
+    const bool said = value != nullptr && std::string(value) == "1";
+    CHECK(runtime::Environment::read(open).root.trust.group_shared == said);
+    CHECK(runtime::Environment::read(open).root.trust.allow_world_writable == said);
+    CHECK_FALSE(runtime::Environment::read(off).root.trust.group_shared);
+    CHECK_FALSE(runtime::Environment::read(off).root.trust.allow_world_writable);
+    CHECK(runtime::Environment::read(on).root.trust.group_shared);
+    CHECK(runtime::Environment::read(on).root.trust.allow_world_writable);
+  }
+}
+
 TEST_CASE("An engine reads its environment once, when it is made") {
   ScaleMachine machine;
   EngineOptions options = machine.options();
