@@ -120,9 +120,10 @@ const Layout* LayerStack::home(std::size_t layer) const {
 
 void LayerStack::report(const LayerFailure& failure) {
   if (failure.kind == Kind::kUnreadable) {
-    logger_.warn_once("cache.read",
+    logger_.warn_once("cache.disk",
                       fmt::format("cache: {} cannot be read: {}. Kernels that cannot be read are "
-                                  "compiled; this is said once.",
+                                  "compiled, and those that cannot be written stay in memory; this "
+                                  "is said once.",
                                   failure.place, failure.reason));
   } else if (failure.kind == Kind::kRejected) {
     logger_.warn_once("cache.layer:" + failure.place,

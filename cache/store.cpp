@@ -174,7 +174,7 @@ Status Store::Impl::publish(const Entry& entry) {
         layout.entry({entry.source.target, entry.toolchain.folder_key(), entry.source.digest}));
     // Should the machine crash before the folder is on the disk, the entry is a miss again.
     if (const auto synced = publisher_->sync_folder_of(entry); !synced) {
-      logger_.warn_once("cache.write", fmt::format("cache: {}.", synced.error().what));
+      logger_.warn_once("cache.disk", fmt::format("cache: {}.", synced.error().what));
     }
     return {};
   }
@@ -185,7 +185,7 @@ Status Store::Impl::publish(const Entry& entry) {
   if (off) {
     writes_off_.store(true, std::memory_order_relaxed);
   }
-  logger_.warn_once(off ? "cache.off" : "cache.write",
+  logger_.warn_once("cache.disk",
                     fmt::format("cache: {}. {} {}", failure.what,
                                 off ? "New kernels stay in memory from now on."
                                     : "The kernel stays in memory; this is said once.",
