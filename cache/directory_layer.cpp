@@ -65,7 +65,7 @@ Layered<LayerBytes> DirectoryLayer::read(const EntryAddress& address) {
   std::string path = layout_.entry(address);
   auto content = read_file(file_system_, path, kMaxEntryBytes);
   if (content) {
-    return LayerBytes{std::move(content->bytes), content->id};
+    return LayerBytes{std::move(content->bytes), content->id, content->modified};
   }
   const int error = content.error();
   if (not_an_entry(error)) {

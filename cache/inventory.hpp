@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What lies in a cache directory: listing, measuring and clearing it, for `kiln cache`.
+/// What lies in a cache directory: listing and measuring it, for `kiln cache`.
 
 #include <cstdint>
 #include <string>
@@ -33,6 +33,7 @@ struct StoreUsage {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;
   std::uint64_t quarantined = 0;
+  std::string problem{};  ///< What could not be looked into, so that the sizes are too small.
 };
 
 /// Reads an entry back and compares it with where it was found.
@@ -49,9 +50,5 @@ Result<std::vector<EntryAddress>> entry_addresses(FileSystem& file_system, const
 std::vector<ListedEntry> list_entries(FileSystem& file_system, const Layout& layout);
 
 StoreUsage measure(FileSystem& file_system, const Layout& layout);
-
-/// Removes what the store put there, and nothing else; gives the number of entries removed. Goes on
-/// after a failure and reports the first.
-Result<std::uint64_t> clear_entries(FileSystem& file_system, const Layout& layout);
 
 }  // namespace kiln::cache

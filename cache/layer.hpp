@@ -3,6 +3,7 @@
 /// \file
 /// What a lookup needs of a place that holds entries, be it a directory or one file of many.
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,7 +34,8 @@ using Layered = tl::expected<T, LayerFailure>;
 /// An entry's file, byte for byte; nobody has looked into it yet.
 struct LayerBytes {
   std::string bytes;
-  FileId file;  ///< The file they came from.
+  FileId file;                           ///< The file they came from.
+  std::chrono::nanoseconds modified{0};  ///< Of that file, as in FileStatus.
 };
 
 /// One place of entries, as a lookup sees it. Thread-safe.

@@ -102,12 +102,13 @@ std::optional<Hit> LayerStack::open(std::size_t layer, const EntryAddress& addre
     }
     return std::nullopt;
   }
+  const std::uint64_t bytes = read->bytes.size();
   auto entry = decode_for(std::move(read->bytes), source, address.toolchain, query.toolchain);
   if (!entry) {
     rejects_.add(place, home(layer), read->file, entry.error().message);
     return std::nullopt;
   }
-  return Hit{std::move(*entry), std::move(place), read->file, layer};
+  return Hit{std::move(*entry), std::move(place), read->file, layer, bytes, read->modified};
 }
 
 void LayerStack::reject(const Hit& hit, std::string_view reason) {
@@ -115,7 +116,7 @@ void LayerStack::reject(const Hit& hit, std::string_view reason) {
 }
 
 const Layout* LayerStack::home(std::size_t layer) const {
-  return layers_[layer].get() == writable_ ? &writable_->layout() : nullptr;
+  return is_writable(layer) ? &writable_->layout() : nullptr;
 }
 
 void LayerStack::report(const LayerFailure& failure) {

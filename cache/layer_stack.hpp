@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,9 +33,11 @@ struct Query {
 /// A found entry. It passed every check of the store.
 struct Hit {
   Entry entry;
-  std::string path;       ///< Layer::place() of where it was found.
-  FileId file;            ///< So that rejecting it spares a newer file of the same name.
-  std::size_t layer = 0;  ///< Which layer, counted in the order in which they are asked.
+  std::string path;         ///< Layer::place() of where it was found.
+  FileId file;              ///< So that rejecting it spares a newer file of the same name.
+  std::size_t layer = 0;    ///< Which layer, counted in the order in which they are asked.
+  std::uint64_t bytes = 0;  ///< Size of the entry's file.
+  std::chrono::nanoseconds modified{0};  ///< As in LayerBytes.
 };
 
 /// A store's layers and the order in which they are asked. Thread-safe once the layers are in.
@@ -52,6 +55,7 @@ class LayerStack {
 
   /// As Store::lookup.
   std::optional<Hit> find(const Query& query);
+  bool is_writable(std::size_t layer) const { return layers_[layer].get() == writable_; }
   /// As Store::reject.
   void reject(const Hit& hit, std::string_view reason);
 

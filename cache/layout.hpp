@@ -36,6 +36,10 @@ class Layout {
   std::string quarantine() const { return target(kQuarantine); }
   std::string locks() const { return target(kLocks); }
 
+  /// Whether this is one of the folders that hold no entries.
+  bool is_own_folder(std::string_view path) const {
+    return path == temporary() || path == quarantine() || path == locks();
+  }
   bool contains(std::string_view path) const {
     return path.size() > top_.size() && path.starts_with(top_) && path[top_.size()] == '/';
   }

@@ -59,7 +59,7 @@ Status write_new(FileSystem& file_system, const std::string& path, const std::st
 
 Result<CreatedPack> create_pack(FileSystem& file_system, const std::string& root,
                                 const std::string& path, const SigningKey* key) {
-  DirectoryLayer layer(file_system, root);
+  DirectoryLayer layer(file_system, root, TrustRole::kNamedRoot, TrustPolicy::of_process());
   auto addresses = entry_addresses(file_system, layer.layout());
   if (!addresses) {
     return tl::unexpected(std::move(addresses.error()));

@@ -13,7 +13,7 @@ namespace kiln::cache {
 namespace {
 
 // Clearing and trimming remove folders at any moment, so a publish may have to begin again.
-constexpr int kAttempts = 4;
+constexpr int kAttempts = 16;
 
 }  // namespace
 

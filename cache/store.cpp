@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cache/clear.hpp"
 #include "cache/directory_layer.hpp"
 #include "cache/pack_layer.hpp"
 #include "cache/publisher.hpp"
@@ -56,19 +57,25 @@ class Store::Impl {
     }
   }
 
-  FileSystem& file_system() noexcept { return *file_system_; }
   const RootPlan& plan() const noexcept { return plan_; }
-  const DirectoryLayer* writable() const noexcept { return writable_; }
+  const Limits& limits() const noexcept { return limits_; }
   LayerStack& layers() noexcept { return layers_; }
-  const Rejects& rejects() const noexcept { return rejects_; }
 
-  std::atomic<std::uint64_t> hits = 0;
+  /// Notes a hit in the counters and, where limits call for it, in the entry's stamp.
+  void use(const Hit& hit);
+  Result<std::uint64_t> clear();
+  Result<GcReport> gc(const Limits& limits);
+  std::vector<LayerState> layer_states();
+  StoreCounters counters() const;
+
   std::atomic<std::uint64_t> misses = 0;
   std::atomic<std::uint64_t> published = 0;
   std::atomic<std::uint64_t> write_failures = 0;
 
  private:
   void add_read_only(const std::string& path);
+  void finish_publish(const Entry& entry, std::uint64_t bytes);
+  tl::unexpected<Failure> no_writable_root(std::string_view undone) const;
 
   std::shared_ptr<FileSystem> file_system_;
   Logger logger_;
@@ -79,6 +86,12 @@ class Store::Impl {
   DirectoryLayer* writable_ = nullptr;  // One of layers_'s layers, or null.
   std::optional<Publisher> publisher_;  // Into writable_.
   std::optional<LockTable> locks_;      // Of writable_.
+  const Limits limits_;
+  std::optional<Trimmer> trimmer_;                // Of writable_.
+  std::vector<LayerState> left_out_;              // Layers that can never be asked.
+  std::vector<std::atomic<std::uint64_t>> hits_;  // One for each layer.
+  std::atomic<std::uint64_t> bytes_read_ = 0;
+  std::atomic<std::uint64_t> bytes_written_ = 0;
   std::atomic<bool> writes_off_ = false;
   std::atomic<bool> collected_ = false;  // Dead writers' temporary files, at the first publish.
 };
@@ -90,13 +103,15 @@ Store::Impl::Impl(StoreOptions options)
       plan_(plan_root(*file_system_, options.root)),
       pack_trust_{plan_.policy, read_trusted_keys(*file_system_, options.trusted_keys)},
       rejects_(*file_system_, logger_, plan_.modes),
-      layers_(options.layer_match, logger_, rejects_) {
+      layers_(options.layer_match, logger_, rejects_),
+      limits_(options.limits) {
   if (!plan_.writable.empty()) {
     writable_ = &layers_.add_writable(
         std::make_unique<DirectoryLayer>(*file_system_, plan_.writable, plan_.role, plan_.policy));
     publisher_.emplace(*file_system_, *writable_, plan_);
     locks_.emplace(*file_system_, writable_->layout(), *publisher_, logger_, options.lock_times,
                    options.wait_clock);
+    trimmer_.emplace(*file_system_, writable_->layout(), limits_, logger_);
   }
   if (!plan_.read_only.empty()) {
     layers_.add(
@@ -105,13 +120,15 @@ Store::Impl::Impl(StoreOptions options)
   for (const std::string& path : options.read_only_layers) {
     add_read_only(path);
   }
+  hits_ = std::vector<std::atomic<std::uint64_t>>(layers_.all().size());
   if (!plan_.warning.empty()) {
     logger_.warn_once("cache.root", plan_.warning);
   }
 }
 
 void Store::Impl::add_read_only(const std::string& path) {
-  const auto leave_out = [&](std::string_view reason) {
+  const auto leave_out = [&](const std::string& reason) {
+    left_out_.push_back({path, false, false, reason});
     logger_.warn_once("cache.layer:" + path,
                       fmt::format("cache: layer {} is left out: {}.", path, reason));
   };
@@ -169,13 +186,7 @@ Status Store::Impl::publish(const Entry& entry) {
   }
   const auto written = publisher_->write(entry);
   if (written) {
-    const Layout& layout = writable_->layout();
-    rejects_.forget(
-        layout.entry({entry.source.target, entry.toolchain.folder_key(), entry.source.digest}));
-    // Should the machine crash before the folder is on the disk, the entry is a miss again.
-    if (const auto synced = publisher_->sync_folder_of(entry); !synced) {
-      logger_.warn_once("cache.disk", fmt::format("cache: {}.", synced.error().what));
-    }
+    finish_publish(entry, *written);
     return {};
   }
   const IoFailure& failure = written.error();
@@ -193,13 +204,97 @@ Status Store::Impl::publish(const Entry& entry) {
   return fail(ErrorCode::kIo, failure.what);
 }
 
+void Store::Impl::finish_publish(const Entry& entry, std::uint64_t bytes) {
+  bytes_written_.fetch_add(bytes, std::memory_order_relaxed);
+  const std::string path = writable_->layout().entry(
+      {entry.source.target, entry.toolchain.folder_key(), entry.source.digest});
+  rejects_.forget(path);
+  // Should the machine crash before the folder is on the disk, the entry is a miss again.
+  if (const auto synced = publisher_->sync_folder_of(entry); !synced) {
+    logger_.warn_once("cache.disk", fmt::format("cache: {}.", synced.error().what));
+  }
+  trimmer_->published(path, bytes);
+}
+
+void Store::Impl::use(const Hit& hit) {
+  hits_[hit.layer].fetch_add(1, std::memory_order_relaxed);
+  bytes_read_.fetch_add(hit.bytes, std::memory_order_relaxed);
+  if (layers_.is_writable(hit.layer)) {
+    trimmer_->used(hit.path, hit.modified);
+  }
+}
+
+tl::unexpected<Failure> Store::Impl::no_writable_root(std::string_view undone) const {
+  return fail(ErrorCode::kIo, fmt::format("nothing can be {}: {}", undone, plan_.description));
+}
+
+Result<std::uint64_t> Store::Impl::clear() {
+  if (writable_ == nullptr) {
+    return no_writable_root("cleared");
+  }
+  const ClearReport report = clear_root(*file_system_, writable_->layout());
+  if (!report.foreign.empty()) {
+    logger_.warn_once("cache.foreign",
+                      fmt::format("cache: what is not of the cache was left: {} in all, the first "
+                                  "of them {}.",
+                                  report.foreign.size(), report.foreign.front()));
+  }
+  if (!report.problem.empty()) {
+    return fail(ErrorCode::kIo, report.problem);
+  }
+  return report.removed;
+}
+
+Result<GcReport> Store::Impl::gc(const Limits& limits) {
+  if (writable_ == nullptr) {
+    return no_writable_root("trimmed");
+  }
+  if (const auto usable = writable_->check();
+      !usable && usable.error().kind != LayerFailure::Kind::kAbsent) {
+    return fail(ErrorCode::kIo,
+                fmt::format("{} is not used: {}", usable.error().place, usable.error().reason));
+  }
+  return GcReport{trimmer_->trim(limits)};
+}
+
+std::vector<LayerState> Store::Impl::layer_states() {
+  std::vector<LayerState> states;
+  for (const auto& layer : layers_.all()) {
+    const auto usable = layer->check();
+    const bool absent = !usable && usable.error().kind == LayerFailure::Kind::kAbsent;
+    states.push_back({layer->name(), layer.get() == writable_, usable.has_value(),
+                      usable || absent ? "" : usable.error().reason});
+  }
+  states.insert(states.end(), left_out_.begin(), left_out_.end());
+  return states;
+}
+
+StoreCounters Store::Impl::counters() const {
+  const auto get = [](const std::atomic<std::uint64_t>& counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
+  StoreCounters counters;
+  for (std::size_t i = 0; i < hits_.size(); ++i) {
+    counters.layers.push_back({layers_.all()[i]->name(), get(hits_[i])});
+    counters.hits += counters.layers.back().hits;
+  }
+  counters.misses = get(misses);
+  counters.bytes_read = get(bytes_read_);
+  counters.published = get(published);
+  counters.bytes_written = get(bytes_written_);
+  counters.write_failures = get(write_failures);
+  counters.rejected = rejects_.count();
+  counters.trimmed = trimmer_ ? trimmer_->trimmed() : 0;
+  return counters;
+}
+
 Store::Store(StoreOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Store::~Store() = default;
 
 std::optional<Hit> Store::lookup(const Query& query) {
   auto hit = impl_->layers().find(query);
   if (hit) {
-    impl_->hits.fetch_add(1, std::memory_order_relaxed);
+    impl_->use(*hit);
   } else if (!query.asked_before) {
     impl_->misses.fetch_add(1, std::memory_order_relaxed);
   }
@@ -248,29 +343,49 @@ Result<Entry> Store::read(const ListedEntry& listed) {
 }
 
 Result<std::uint64_t> Store::clear() {
-  if (impl_->writable() == nullptr) {
-    return fail(ErrorCode::kIo, "nothing can be cleared: " + impl_->plan().description);
-  }
-  return clear_entries(impl_->file_system(), impl_->writable()->layout());
+  return impl_->clear();
+}
+
+Result<GcReport> Store::gc(const Limits& limits) {
+  return impl_->gc(limits);
 }
 
 StoreUsage Store::stat() {
   StoreUsage total;
+  if (!impl_->plan().verdict.ok()) {
+    total.problem = impl_->plan().description;
+  }
+  for (const LayerState& layer : impl_->layer_states()) {
+    if (!layer.problem.empty() && total.problem.empty()) {
+      total.problem = fmt::format("{} is not used: {}", layer.name, layer.problem);
+    }
+  }
   impl_->for_each_usable_layer([&](Layer& layer) {
-    const StoreUsage usage = layer.usage();
+    StoreUsage usage = layer.usage();
     total.entries += usage.entries;
     total.bytes += usage.bytes;
     total.quarantined += usage.quarantined;
+    if (total.problem.empty()) {
+      total.problem = std::move(usage.problem);
+    }
   });
   return total;
 }
 
-StoreCounters Store::counters() const noexcept {
-  const auto get = [](const std::atomic<std::uint64_t>& counter) {
-    return counter.load(std::memory_order_relaxed);
-  };
-  return {get(impl_->hits), get(impl_->misses), get(impl_->published), get(impl_->write_failures),
-          impl_->rejects().count()};
+StoreCounters Store::counters() const {
+  return impl_->counters();
+}
+
+std::vector<LayerState> Store::layers() {
+  return impl_->layer_states();
+}
+
+const RootPlan& Store::plan() const noexcept {
+  return impl_->plan();
+}
+
+const Limits& Store::limits() const noexcept {
+  return impl_->limits();
 }
 
 std::string Store::root_description() const {

@@ -19,8 +19,11 @@
 #include "cache/inventory.hpp"
 #include "cache/key.hpp"
 #include "cache/layer_stack.hpp"
+#include "cache/limits.hpp"
 #include "cache/lock_table.hpp"
 #include "cache/root.hpp"
+#include "cache/root_plan.hpp"
+#include "cache/trimmer.hpp"
 
 namespace kiln::cache {
 
@@ -31,19 +34,43 @@ struct StoreOptions {
   /// Public key files by absolute paths. With any, only packs signed by one of them are used.
   std::vector<std::string> trusted_keys;
   Match layer_match = Match::kAny;
+  Limits limits;  ///< Of the writable root.
   Logger logger{LogSink{}};
   LockTimes lock_times;
   std::shared_ptr<FileSystem> file_system;  ///< Null: the operating system's.
   std::shared_ptr<WaitClock> wait_clock;    ///< Null: the machine's.
 };
 
+/// What one layer served.
+struct LayerHits {
+  std::string layer;  ///< Its path.
+  std::uint64_t hits = 0;
+};
+
 /// Counts since the store was made.
 struct StoreCounters {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  std::uint64_t bytes_read = 0;  ///< Of the files that hits came from.
   std::uint64_t published = 0;
+  std::uint64_t bytes_written = 0;   ///< Of published files.
   std::uint64_t write_failures = 0;  ///< Publishes that reached no directory.
   std::uint64_t rejected = 0;        ///< Entries that failed a check or that a caller rejected.
+  std::uint64_t trimmed = 0;         ///< Files removed to stay within the limits.
+  std::vector<LayerHits> layers;     ///< In the order in which they are asked.
+};
+
+/// How a layer stands.
+struct LayerState {
+  std::string name;  ///< Its path.
+  bool writable = false;
+  bool usable = false;
+  std::string problem;  ///< Why not, when not usable. One that is not there yet has none.
+};
+
+/// What gc() did.
+struct GcReport {
+  TrimReport trim;
 };
 
 /// Thread-safe, and safe among any number of processes without locks: an entry appears by one
@@ -88,12 +115,17 @@ class Store {
   /// Reads and checks an entry that list() named.
   Result<Entry> read(const ListedEntry& listed);
   /// Removes entries, quarantine and leftovers from the writable root, and nothing else; gives the
-  /// number of entries removed.
+  /// number of entries removed. Warns once of what is not the cache's and was left.
   Result<std::uint64_t> clear();
-  /// Of the root and every layer together.
+  /// Trims the writable root to these limits now.
+  Result<GcReport> gc(const Limits& limits);
+  /// Of the root and every layer together. A chosen root that cannot be used is a problem, too.
   StoreUsage stat();
 
-  StoreCounters counters() const noexcept;
+  StoreCounters counters() const;
+  std::vector<LayerState> layers();
+  const RootPlan& plan() const noexcept;
+  const Limits& limits() const noexcept;
 
   /// "/home/u/.cache/kiln (HOME), writable": what was chosen, why, and where new entries go.
   std::string root_description() const;

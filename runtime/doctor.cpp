@@ -75,6 +75,21 @@ DoctorReport::Nvrtc examine_nvrtc(KernelProvider& provider) {
   return report;
 }
 
+DoctorReport::Cache examine_cache(Engine::Impl& engine) {
+  const cache::RootChoice& root = engine.root_choice();
+  cache::Store& store = engine.store();
+  const cache::RootPlan& plan = store.plan();
+  return {root.path,
+          root.why,
+          !plan.writable.empty(),
+          plan.description,
+          plan.fallback ? plan.writable : "",
+          plan.verdict.name(),
+          plan.verdict.reason,
+          store.limits(),
+          store.layers()};
+}
+
 /// How many of the kernels that `op` has for the first of `targets` are in the cache, for that
 /// target or a later one of the list.
 void count_cached(KernelProvider& provider, std::optional<int> driver_major,
@@ -191,9 +206,7 @@ DoctorReport examine(Engine& engine) {
   report.kiln_version = KILN_VERSION;
   report.driver = examine_driver(impl);
   report.nvrtc = examine_nvrtc(impl.provider());
-  const cache::RootChoice& root = impl.root_choice();
-  report.cache = {root.path, root.why, !impl.store().writable_root().empty(),
-                  impl.store().root_description()};
+  report.cache = examine_cache(impl);
   const auto lists = target_lists(report);
   const auto driver = impl.driver();
   const std::optional<int> major = driver ? std::optional((*driver)->major()) : std::nullopt;

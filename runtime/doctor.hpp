@@ -5,6 +5,8 @@
 
 #include <kiln/engine.hpp>
 
+#include "cache/store.hpp"
+
 namespace kiln::runtime {
 
 /// What was found where on this machine, and what each op can do here: the data behind
@@ -41,6 +43,11 @@ struct DoctorReport {
     std::string why;  ///< Which setting chose it.
     bool writable = false;
     std::string description;  ///< All of it in one line.
+    std::string fallback;     ///< Where new entries go instead. Empty: they do not.
+    std::string trust;        ///< "trusted", "trusted, with a warning" or "refused": the root.
+    std::string trust_reason;
+    cache::Limits limits;
+    std::vector<cache::LayerState> layers;  ///< In the order in which they are asked.
   };
   enum class Ability { kLoadable, kCompilable, kNeither };
   /// One op on one target of this machine: of each kind of device; without a device, of the newest

@@ -19,6 +19,7 @@ cache::StoreOptions store_options(const EngineOptions& options,
   store.trusted_keys = environment.trusted_keys;
   store.layer_match = options.layer_toolchains == ToolchainMatch::kExact ? cache::Match::kExact
                                                                          : cache::Match::kAny;
+  store.limits = environment.limits;
   store.logger = logger;
   // As good as for ever, and still no overflow in finer units.
   constexpr std::chrono::seconds kLongestWait = std::chrono::hours(24 * 365);
@@ -38,7 +39,11 @@ Engine::Impl::Impl(const EngineOptions& options, const runtime::Environment& env
       store_(store_options(options, environment, logger_)),
       provider_(store_, environment.toolchain),
       launcher_({.driver_path = options.driver, .pdl = options.pdl, .check = environment.check},
-                provider_) {}
+                provider_) {
+  for (const std::string& warning : environment.warnings) {
+    logger_.warn_once(warning, warning);
+  }
+}
 
 const Op& OpHandle::op() const noexcept {
   return static_cast<const registry::BoundOp*>(bound_)->op;
@@ -106,14 +111,23 @@ PrebuildReport Engine::prebuild(const PrebuildRequest& request) {
   return runtime::prebuild(impl_->registry(), impl_->provider(), request);
 }
 
-Counters Engine::counters() const noexcept {
+Counters Engine::counters() const {
   const cache::StoreCounters store = impl_->store().counters();
-  return {.compiles = impl_->provider().compiles(),
-          .cache_hits = store.hits,
-          .cache_misses = store.misses,
-          .cache_write_failures = store.write_failures,
-          .rejected_entries = store.rejected,
-          .libraries_loaded = impl_->launcher().libraries_loaded()};
+  Counters counters{.compiles = impl_->provider().compiles(),
+                    .cache_hits = store.hits,
+                    .cache_misses = store.misses,
+                    .cache_bytes_read = store.bytes_read,
+                    .cache_publishes = store.published,
+                    .cache_bytes_written = store.bytes_written,
+                    .cache_write_failures = store.write_failures,
+                    .rejected_entries = store.rejected,
+                    .trimmed_files = store.trimmed,
+                    .libraries_loaded = impl_->launcher().libraries_loaded(),
+                    .cache_layers = {}};
+  for (const cache::LayerHits& layer : store.layers) {
+    counters.cache_layers.push_back({layer.layer, layer.hits});
+  }
+  return counters;
 }
 
 }  // namespace kiln

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+
 namespace kiln::runtime {
 namespace {
 
@@ -33,6 +35,24 @@ bool flag(const char* name) {
   return !value.empty() && value != "0";
 }
 
+// The option, else what the variable says. A limit that cannot be understood is none: removing too
+// much would be worse than too little.
+template <class Value, class Parse>
+std::optional<Value> limit(const std::optional<Value>& option, const char* name, Parse&& parse,
+                           std::vector<std::string>& warnings) {
+  const std::string text = variable(name);
+  if (option || text.empty()) {
+    return option;
+  }
+  Result<Value> parsed = parse(text);
+  if (!parsed) {
+    warnings.push_back(fmt::format("cache: {} is not understood, so there is no such limit: {}.",
+                                   name, parsed.error().message));
+    return std::nullopt;
+  }
+  return *parsed;
+}
+
 }  // namespace
 
 Environment Environment::read(const EngineOptions& options) {
@@ -46,6 +66,10 @@ Environment Environment::read(const EngineOptions& options) {
       options.cache_group_shared.value_or(flag("KILN_CACHE_GROUP"));
   environment.root.trust.allow_world_writable =
       options.cache_allow_world_writable.value_or(flag("KILN_CACHE_ALLOW_WORLD_WRITABLE"));
+  environment.limits.max_bytes = limit(options.cache_max_bytes, "KILN_CACHE_MAX_BYTES",
+                                       cache::parse_bytes, environment.warnings);
+  environment.limits.max_age =
+      limit(options.cache_max_age, "KILN_CACHE_MAX_AGE", cache::parse_age, environment.warnings);
   environment.layers = paths(options.read_only_layers, "KILN_CACHE_LAYERS");
   environment.trusted_keys = paths(options.trusted_keys, "KILN_TRUSTED_KEYS");
   environment.toolchain = ToolchainInputs::from_environment(options.nvrtc);

@@ -6,6 +6,7 @@
 
 #include <kiln/engine.hpp>
 
+#include "cache/limits.hpp"
 #include "cache/root.hpp"
 #include "runtime/nvrtc/toolchain.hpp"
 
@@ -18,7 +19,9 @@ struct Environment {
   std::vector<std::string> layers;  ///< EngineOptions::read_only_layers, else KILN_CACHE_LAYERS.
   std::vector<std::string> trusted_keys;  ///< EngineOptions::trusted_keys, else KILN_TRUSTED_KEYS.
   ToolchainInputs toolchain;
-  bool check = false;  ///< EngineOptions::check, else KILN_CHECK.
+  cache::Limits limits;               ///< Of the writable root.
+  std::vector<std::string> warnings;  ///< What could not be understood, and was left out.
+  bool check = false;                 ///< EngineOptions::check, else KILN_CHECK.
 
   static Environment read(const EngineOptions& options);
 };

@@ -19,6 +19,8 @@ namespace {
 struct CacheArgs {
   std::string cache;
   ExtractArgs extract;
+  std::string max_bytes;  // As typed; checked when it was parsed.
+  std::string max_age;
   bool json = false;
 };
 
@@ -54,11 +56,18 @@ int list(cache::Store& store, const CacheArgs& args) {
 
 int stat(cache::Store& store, const CacheArgs& args) {
   const cache::StoreUsage usage = store.stat();
+  // Too small a number must not pass for the cache's size.
+  if (!usage.problem.empty()) {
+    throw Error(ErrorCode::kIo, usage.problem + ".");
+  }
   if (args.json) {
     print_json({{"root", store.root_description()},
                 {"entries", usage.entries},
                 {"bytes", usage.bytes},
-                {"quarantined", usage.quarantined}});
+                {"quarantined", usage.quarantined},
+                {"limits", to_json(store.limits())},
+                {"layers", to_json(store.layers())},
+                {"counters", to_json(store.counters())}});
   } else {
     print_out("{}\n{}, {} bytes, {} in quarantine\n", store.root_description(),
               count(usage.entries, "entry", "entries"), usage.bytes, usage.quarantined);
@@ -87,10 +96,47 @@ int clear(cache::Store& store, const CacheArgs& args) {
   return kSuccess;
 }
 
+int gc(cache::Store& store, const CacheArgs& args) {
+  cache::Limits limits = store.limits();
+  if (!args.max_bytes.empty()) {
+    limits.max_bytes = value_or_throw(cache::parse_bytes(args.max_bytes));
+  }
+  if (!args.max_age.empty()) {
+    limits.max_age = value_or_throw(cache::parse_age(args.max_age));
+  }
+  const cache::GcReport report = value_or_throw(store.gc(limits));
+  const cache::TrimReport& trim = report.trim;
+  if (args.json) {
+    print_json({{"limits", to_json(limits)},
+                {"removed", trim.removed},
+                {"removed_bytes", trim.removed_bytes},
+                {"kept", trim.kept},
+                {"kept_bytes", trim.kept_bytes}});
+  } else {
+    print_out("removed {}, {} bytes; kept {}, {} bytes{}\n", count(trim.removed, "file", "files"),
+              trim.removed_bytes, trim.kept, trim.kept_bytes,
+              limits.any() ? "" : " (no limit is set)");
+  }
+  if (!trim.problem.empty()) {
+    complain(trim.problem);
+    return kFailure;
+  }
+  return kSuccess;
+}
+
 int extract(cache::Store& store, const CacheArgs& args) {
   return extract_entries(
       store.list(), [&](const cache::ListedEntry& listed) { return store.read(listed); },
       args.extract, args.json);
+}
+
+template <class Parse>
+void add_limit(CLI::App& command, const char* name, std::string& text, const char* type,
+               Parse&& parse, const char* summary) {
+  command.add_option(name, text, summary)->type_name(type)->check([parse](const std::string& said) {
+    const auto parsed = parse(said);
+    return parsed ? std::string() : parsed.error().message;
+  });
 }
 
 CLI::App* add_subcommand(CLI::App& parent, const char* name, const char* summary, Action& action,
@@ -127,6 +173,12 @@ void add_cache(CLI::App& app, Action& action) {
   add_subcommand(*cache, "verify", "Check every entry; exit 1 when one is bad.", action, args,
                  verify);
   add_subcommand(*cache, "clear", "Remove every entry.", action, args, clear);
+  CLI::App* trimming =
+      add_subcommand(*cache, "gc", "Remove what the limits forbid, now.", action, args, gc);
+  add_limit(*trimming, "--max-bytes", args->max_bytes, "BYTES", cache::parse_bytes,
+            "Most bytes to keep, or with K, M, G (default: KILN_CACHE_MAX_BYTES).");
+  add_limit(*trimming, "--max-age", args->max_age, "AGE", cache::parse_age,
+            "Seconds since the last use, or with h, d (default: KILN_CACHE_MAX_AGE).");
   add_cache_why(*cache, action);
   CLI::App* extracting = add_subcommand(*cache, "extract", "Copy entries out as plain cubin files.",
                                         action, args, extract);

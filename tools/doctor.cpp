@@ -4,6 +4,7 @@
 
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/entries.hpp"
 
 namespace kiln::tools {
 namespace {
@@ -57,7 +58,12 @@ Json to_json(const DoctorReport& report) {
            {{"root", report.cache.root},
             {"why", report.cache.why},
             {"writable", report.cache.writable},
-            {"description", report.cache.description}}},
+            {"description", report.cache.description},
+            {"fallback", report.cache.fallback},
+            {"trust", report.cache.trust},
+            {"trust_reason", report.cache.trust_reason},
+            {"limits", tools::to_json(report.cache.limits)},
+            {"layers", tools::to_json(report.cache.layers)}}},
           {"ops", ops}};
 }
 
@@ -89,11 +95,30 @@ void print_nvrtc(const DoctorReport::Nvrtc& nvrtc) {
   }
 }
 
+void print_cache(const DoctorReport::Cache& cache) {
+  print_out("cache     {}\n", cache.description);
+  print_out("trust     {}{}{}\n", cache.trust, cache.trust_reason.empty() ? "" : ": ",
+            cache.trust_reason);
+  if (cache.limits.max_bytes.value_or(0) != 0) {
+    print_out("limit     {} bytes\n", *cache.limits.max_bytes);
+  }
+  if (cache.limits.max_age.value_or(std::chrono::seconds(0)).count() != 0) {
+    print_out("limit     {} seconds without use\n", cache.limits.max_age->count());
+  }
+  for (const cache::LayerState& layer : cache.layers) {
+    const std::string state = layer.usable            ? "usable"
+                              : layer.problem.empty() ? "not there yet"
+                                                      : "not used: " + layer.problem;
+    print_out("layer     {}{}, {}\n", layer.name, layer.writable ? " (new kernels go here)" : "",
+              state);
+  }
+}
+
 void print_report(const DoctorReport& report) {
   print_out("kiln      {}\n", report.kiln_version);
   print_driver(report.driver);
   print_nvrtc(report.nvrtc);
-  print_out("cache     {}\n", report.cache.description);
+  print_cache(report.cache);
   for (const DoctorReport::OpRow& row : report.ops) {
     print_out("op        {} for {}: {}; {}\n", row.op, row.target, ability_name(row.ability),
               row.reason);

@@ -13,15 +13,24 @@ namespace {
 
 // An entry is asked for by its key or the beginning of it; no key asks for all.
 bool is_wanted(const cache::ListedEntry& entry, const std::vector<std::string>& keys) {
-  if (keys.empty()) {
-    return true;
-  }
+  return keys.empty() || std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+           return entry.source.starts_with(key);
+         });
+}
+
+// Names each key that asks for nothing; says whether there was one.
+bool complain_of_unmatched(const std::vector<cache::ListedEntry>& entries,
+                           const std::vector<std::string>& keys) {
+  bool unmatched = false;
   for (const std::string& key : keys) {
-    if (entry.source.starts_with(key)) {
-      return true;
+    if (std::none_of(entries.begin(), entries.end(), [&](const cache::ListedEntry& entry) {
+          return entry.source.starts_with(key);
+        })) {
+      complain(fmt::format("no entry here has the key '{}'.", key));
+      unmatched = true;
     }
   }
-  return false;
+  return unmatched;
 }
 
 void write_file(const std::filesystem::path& path, const std::string& bytes) {
@@ -48,6 +57,38 @@ Json to_json(const std::vector<cache::ListedEntry>& entries) {
     out.push_back(to_json(entry));
   }
   return out;
+}
+
+Json to_json(const cache::Limits& limits) {
+  return {{"max_bytes", limits.max_bytes.value_or(0)},
+          {"max_age", limits.max_age.value_or(std::chrono::seconds(0)).count()}};
+}
+
+Json to_json(const std::vector<cache::LayerState>& layers) {
+  Json out = Json::array();
+  for (const cache::LayerState& layer : layers) {
+    out.push_back({{"path", layer.name},
+                   {"writable", layer.writable},
+                   {"usable", layer.usable},
+                   {"problem", layer.problem}});
+  }
+  return out;
+}
+
+Json to_json(const cache::StoreCounters& counters) {
+  Json layers = Json::array();
+  for (const cache::LayerHits& layer : counters.layers) {
+    layers.push_back({{"path", layer.layer}, {"hits", layer.hits}});
+  }
+  return {{"hits", counters.hits},
+          {"hits_by_layer", layers},
+          {"misses", counters.misses},
+          {"bytes_read", counters.bytes_read},
+          {"publishes", counters.published},
+          {"bytes_written", counters.bytes_written},
+          {"write_failures", counters.write_failures},
+          {"rejected", counters.rejected},
+          {"trimmed", counters.trimmed}};
 }
 
 void print_entries(const std::vector<cache::ListedEntry>& entries) {
@@ -82,7 +123,7 @@ int extract_entries(const std::vector<cache::ListedEntry>& listed_entries, const
                                             error.message()));
   }
   Json extracted = Json::array();
-  int code = kSuccess;
+  int code = complain_of_unmatched(listed_entries, args.keys) ? kFailure : kSuccess;
   for (const cache::ListedEntry& listed : listed_entries) {
     if (!is_wanted(listed, args.keys)) {
       continue;
@@ -107,7 +148,7 @@ int extract_entries(const std::vector<cache::ListedEntry>& listed_entries, const
     print_json({{"extracted", extracted}});
   }
   if (extracted.empty() && code == kSuccess) {
-    complain("no entry here has such a key.");
+    complain("there is no entry here.");
     return kFailure;
   }
   return code;

@@ -12,12 +12,16 @@
 #include "base/result.hpp"
 #include "cache/entry.hpp"
 #include "cache/inventory.hpp"
+#include "cache/store.hpp"
 #include "tools/console.hpp"
 
 namespace kiln::tools {
 
 Json to_json(const cache::ListedEntry& entry);
 Json to_json(const std::vector<cache::ListedEntry>& entries);
+Json to_json(const cache::Limits& limits);
+Json to_json(const std::vector<cache::LayerState>& layers);
+Json to_json(const cache::StoreCounters& counters);
 
 /// One line for each entry on stdout.
 void print_entries(const std::vector<cache::ListedEntry>& entries);

@@ -6,8 +6,10 @@
 
 #include <kiln/engine.hpp>
 
+#include "runtime/engine_impl.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/entries.hpp"
 
 namespace kiln::tools {
 namespace {
@@ -55,7 +57,7 @@ Json to_json(const KernelInfo& kernel) {
           {"seconds", kernel.seconds}};
 }
 
-Json to_json(const PrebuildReport& report) {
+Json to_json(const PrebuildReport& report, const cache::StoreCounters& counters) {
   Json out = {{"compiled", report.compiled},    {"cached", report.cached},
               {"failed", report.failed.size()}, {"seconds", report.seconds},
               {"kernels", Json::array()},       {"failures", Json::array()},
@@ -70,6 +72,7 @@ Json to_json(const PrebuildReport& report) {
   for (const KernelInfo& kernel : report.kernels) {
     out["kernels"].push_back(to_json(kernel));
   }
+  out["counters"] = tools::to_json(counters);
   return out;
 }
 
@@ -127,7 +130,7 @@ int prebuild(const PrebuildArgs& args, std::vector<Target> targets) {
          }});
   }
   if (args.json) {
-    print_json(to_json(report));
+    print_json(to_json(report, engine.impl().store().counters()));
   } else {
     print_summary(report);
   }

@@ -45,6 +45,12 @@ struct EngineOptions {
   /// Makes everything in a named root writable by the root's group, whatever the umask. Else
   /// KILN_CACHE_GROUP=1.
   std::optional<bool> cache_group_shared;
+  /// Most bytes of disk that the root's entries may take; when there are more, the least recently
+  /// used go. 0: no limit. Else KILN_CACHE_MAX_BYTES, which takes a suffix K, M or G (of 1024).
+  std::optional<std::uint64_t> cache_max_bytes;
+  /// How long an entry stays without being used, to about a day. 0: no limit. Else
+  /// KILN_CACHE_MAX_AGE, in seconds or with a suffix h or d.
+  std::optional<std::chrono::seconds> cache_max_age;
   /// Uses a named root that everybody can write, and with it what anybody put there. Else
   /// KILN_CACHE_ALLOW_WORLD_WRITABLE=1.
   std::optional<bool> cache_allow_world_writable;
@@ -134,12 +140,22 @@ struct KernelInfo {
 
 /// Counts since the engine was made. A snapshot; counters only grow.
 struct Counters {
-  std::uint64_t compiles = 0;
-  std::uint64_t cache_hits = 0;
-  std::uint64_t cache_misses = 0;
-  std::uint64_t cache_write_failures = 0;
-  std::uint64_t rejected_entries = 0;
-  std::uint64_t libraries_loaded = 0;
+  /// What one directory or pack served.
+  struct Layer {
+    std::string path;
+    std::uint64_t hits = 0;
+  };
+  std::uint64_t compiles = 0;              ///< Runs of the compiler.
+  std::uint64_t cache_hits = 0;            ///< Lookups that found an entry, in any layer.
+  std::uint64_t cache_misses = 0;          ///< Lookups that found none.
+  std::uint64_t cache_bytes_read = 0;      ///< Of the files that hits came from.
+  std::uint64_t cache_publishes = 0;       ///< Entries written.
+  std::uint64_t cache_bytes_written = 0;   ///< Of those entries' files.
+  std::uint64_t cache_write_failures = 0;  ///< Kernels that could not be stored.
+  std::uint64_t rejected_entries = 0;  ///< Entries that failed a check or that the driver refused.
+  std::uint64_t trimmed_files = 0;     ///< Removed to stay within the limits.
+  std::uint64_t libraries_loaded = 0;  ///< Kernels loaded into the driver.
+  std::vector<Layer> cache_layers;     ///< In the order in which they are asked.
 };
 
 struct PrebuildRequest {
@@ -219,7 +235,7 @@ class Engine {
   /// Compiles every variant asked for into the cache. Needs no GPU.
   PrebuildReport prebuild(const PrebuildRequest& request);
 
-  Counters counters() const noexcept;
+  Counters counters() const;
 
   class Impl;  ///< Opaque; named here only for the library's own tools.
   Impl& impl() noexcept { return *impl_; }

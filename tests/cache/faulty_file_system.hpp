@@ -45,7 +45,7 @@ enum class Call {
 };
 
 /// The real file system, with its calls counted and chosen ones failing.
-class FaultyFileSystem final : public FileSystem {
+class FaultyFileSystem : public FileSystem {
  public:
   /// From now on the n-th (1 is the next) call of this kind fails; 0: every one.
   void fail(Call call, int error, int nth = 0) {

@@ -104,6 +104,26 @@ TEST_CASE("A folder that cannot be listed is a problem, not an empty folder") {
   CHECK(bad[0].problem.find("Permission denied") != std::string::npos);
 }
 
+TEST_CASE("A folder that cannot be measured is a problem, not an empty folder") {
+  Place at;
+  at.put(sample_entry(), at.root());
+  Store store(at.options);
+  at.disk->fail(Call::kList, EACCES, GENERATE(1, 2, 3));
+  const StoreUsage usage = store.stat();
+  CHECK(usage.entries == 0);
+  CHECK(usage.problem.find("Permission denied") != std::string::npos);
+  CHECK(usage.problem.find(at.root()) != std::string::npos);
+}
+
+TEST_CASE("A root that may not be used is a problem, not an empty cache") {
+  Place at;
+  at.put(sample_entry(), at.root());
+  fs::permissions(at.root(), fs::perms::all);
+  const StoreUsage usage = Store(at.options).stat();
+  CHECK(usage.entries == 0);
+  CHECK(usage.problem.find("everybody can write it") != std::string::npos);
+}
+
 TEST_CASE("Usage counts entries, bytes and the quarantine") {
   Place at;
   const Entry entry = sample_entry();
@@ -115,6 +135,7 @@ TEST_CASE("Usage counts entries, bytes and the quarantine") {
   CHECK(usage.entries == 2);
   CHECK(usage.bytes == 2 * encode_entry(entry).size());
   CHECK(usage.quarantined == 1);
+  CHECK(usage.problem.empty());
   CHECK(at.disk->calls(Call::kOpenForRead) == 0);
 }
 
@@ -131,52 +152,6 @@ TEST_CASE("A listed entry can be read, and a bad one says why not") {
   const auto absent = store.read(listed);
   REQUIRE_FALSE(absent);
   CHECK(absent.error().message.find("No such file") != std::string::npos);
-}
-
-TEST_CASE("Clearing removes what the store wrote to its root, and nothing else") {
-  Place at;
-  const Entry entry = sample_entry();
-  at.put(entry, at.root());
-  at.put(sample_entry(sample_source("sm_80")), at.root());
-  const std::string shipped = at.put(entry, at.dir.str("layer"));
-  write_bytes(at.root() + "/v1/quarantine/x", "bad");
-  write_bytes(at.root() + "/v1/tmp/host.1.2.tmp", "half");
-  const std::string own = at.root() + "/v1/sm_90a/notes.txt";
-  write_bytes(own, "x");
-  write_bytes(at.root() + "/precious", "x");
-  Store store(at.options);
-  CHECK(store.clear() == std::uint64_t{2});
-  CHECK(files_below(at.dir.str()) ==
-        std::vector<std::string>{shipped, at.root() + "/precious", own});
-  CHECK_FALSE(fs::exists(at.root() + "/v1/sm_80"));
-  CHECK(store.publish(entry));
-  CHECK(find(store, entry.source, &entry.toolchain));
-}
-
-TEST_CASE("Clearing an empty or missing root removes nothing and succeeds") {
-  Place at;
-  CHECK(Store(at.options).clear() == std::uint64_t{0});
-}
-
-TEST_CASE("Clearing reports what it cannot remove and goes on") {
-  Place at;
-  at.put(sample_entry(), at.root());
-  at.put(sample_entry(sample_source("sm_80")), at.root());
-  Store store(at.options);
-  at.disk->fail(Call::kRemove, EACCES, 1);
-  const auto cleared = store.clear();
-  REQUIRE_FALSE(cleared);
-  CHECK(cleared.error().message.find("Permission denied") != std::string::npos);
-  CHECK(store.list().size() == 1);
-}
-
-TEST_CASE("A root that cannot be written cannot be cleared") {
-  Place at;
-  at.put(sample_entry(), at.root());
-  at.disk->fail(Call::kCheckWritable, EROFS, 1);
-  Store store(at.options);
-  CHECK_FALSE(store.clear());
-  CHECK(store.list().size() == 1);
 }
 
 }  // namespace kiln::cache

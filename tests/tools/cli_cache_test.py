@@ -1,6 +1,7 @@
 """kiln cache, over a cache of one op."""
 
 import json
+import os
 import pathlib
 import subprocess
 import unittest
@@ -115,6 +116,76 @@ class Cache(PrebuiltTest):
     def test_extract_of_an_absent_key_is_a_failure(self):
         self.assertEqual(self.cache_json("extract", "zz", code=1), {"extracted": []})
 
+    def test_extract_names_each_key_that_matches_nothing_and_fails(self):
+        key = self.entries()[0].stem
+        result = self.kiln(
+            "cache", "extract", "--cache", self.cache, "--out", self.scratch, "xx", key, "yy", code=1
+        )
+        for absent in ["xx", "yy"]:
+            self.assertIn(f"'{absent}'", result.stderr)
+        self.assertNotIn(key, result.stderr)
+        self.assertIn(key, result.stdout)
+
+    def test_gc_removes_the_least_recently_used_down_to_a_size(self):
+        entries = self.entries()
+        for age, path in enumerate(entries):
+            os.utime(path, (0, 1_000_000_000 - age))
+        self.assertEqual(self.cache_json("gc")["removed"], 0)
+        report = self.cache_json("gc", "--max-bytes", str(sum(p.stat().st_blocks * 512 for p in entries) - 1))
+        self.assertGreaterEqual(report["removed"], 1)
+        self.assertEqual(report["removed"] + report["kept"], self.total)
+        left = self.entries()
+        self.assertEqual(left, sorted(entries[: len(left)]))
+        text = self.kiln("cache", "gc", "--cache", self.cache, "--max-age", "1d").stdout
+        self.assertIn(f"removed {len(left)} file", text)
+        self.assertEqual(self.entries(), [])
+
+    def test_gc_takes_its_limits_from_the_environment(self):
+        for path in self.entries():
+            os.utime(path, (0, 1_000_000_000))
+        limits = {"KILN_CACHE_MAX_BYTES": "1K", "KILN_CACHE_MAX_AGE": "30d"}
+        report = self.kiln_json("cache", "gc", "--cache", self.cache, env=limits)
+        self.assertEqual(report["limits"], {"max_bytes": 1024, "max_age": 30 * 86400})
+        self.assertEqual(report["removed"], self.total)
+
+    def test_gc_refuses_what_is_no_limit(self):
+        for option in [("--max-bytes", "much"), ("--max-age", "1w"), ("--max-bytes", "-1")]:
+            with self.subTest(option=option):
+                self.assert_plain_complaint(self.kiln("cache", "gc", *option, code=2))
+
+    def test_a_limit_of_the_environment_that_is_not_understood_is_told_of_and_removes_nothing(self):
+        result = self.kiln("cache", "gc", "--cache", self.cache, env={"KILN_CACHE_MAX_BYTES": "10 GB"})
+        self.assertIn("KILN_CACHE_MAX_BYTES", result.stderr)
+        self.assertEqual(len(self.entries()), self.total)
+
+    def test_stat_of_a_folder_that_cannot_be_read_is_a_failure(self):
+        target = self.cache / "v1" / self.ARCH
+        target.rename(self.scratch / "elsewhere")
+        target.symlink_to(self.scratch / "elsewhere")
+        self.assert_plain_complaint(self.kiln("cache", "stat", "--cache", self.cache, code=1))
+
+    def test_stat_of_a_cache_that_everybody_can_write_is_a_failure_until_agreed_to(self):
+        self.cache.chmod(0o777)
+        result = self.kiln("cache", "stat", "--cache", self.cache, code=1)
+        self.assertIn("KILN_CACHE_ALLOW_WORLD_WRITABLE", result.stderr)
+        agreed = {"KILN_CACHE_ALLOW_WORLD_WRITABLE": "1"}
+        usage = self.kiln_json("cache", "stat", "--cache", self.cache, env=agreed)
+        self.assertEqual(usage["entries"], self.total)
+
+    def test_a_second_prebuild_hits_in_a_copy_whatever_its_times(self):
+        for shift in [-60, 60, -31536000, 31536000]:
+            for path in self.cache.rglob("*"):
+                times = path.stat()
+                os.utime(path, (times.st_atime + shift, times.st_mtime + shift))
+            report = self.kiln_json("prebuild", "--arch", self.ARCH, "--op", self.OP, "--cache", self.cache)
+            self.assertEqual((report["compiled"], report["cached"]), (0, self.total))
+            self.assertEqual(report["counters"]["hits"], self.total)
+            self.assertEqual(report["counters"]["misses"], 0)
+            self.assertGreater(report["counters"]["bytes_read"], 0)
+            self.assertEqual(
+                report["counters"]["hits_by_layer"], [{"path": str(self.cache), "hits": self.total}]
+            )
+
     def test_extract_leaves_out_a_bad_entry_and_fails(self):
         bad = self.entries()[0]
         bad.write_bytes(b"")
@@ -134,7 +205,7 @@ class Cache(PrebuiltTest):
         self.assertEqual(self.entries(), [])
 
     def test_a_named_directory_that_is_not_there_is_a_failure(self):
-        for subcommand in ["ls", "stat", "verify", "clear", "extract"]:
+        for subcommand in ["ls", "stat", "verify", "clear", "gc", "extract"]:
             with self.subTest(subcommand=subcommand):
                 result = self.kiln("cache", subcommand, "--cache", self.scratch / "nowhere", code=1)
                 self.assert_plain_complaint(result)
@@ -154,7 +225,7 @@ class Cache(PrebuiltTest):
         self.assertIn("absolute", result.stderr)
 
     def test_an_empty_directory_name_is_a_mistake_and_not_the_default_cache(self):
-        for subcommand in ["ls", "stat", "verify", "clear", "extract"]:
+        for subcommand in ["ls", "stat", "verify", "clear", "gc", "extract"]:
             with self.subTest(subcommand=subcommand):
                 self.assert_plain_complaint(self.kiln("cache", subcommand, "--cache", "", code=2))
 

@@ -27,6 +27,31 @@ class Doctor(KilnTest):
         self.assertEqual(report["cache"]["root"], str(self.cache))
         self.assertIn("KILN_CACHE_DIR", report["cache"]["why"])
 
+    def test_a_refused_root_the_fallback_limits_and_layers_are_given(self):
+        root = self.home / ".cache/kiln"
+        root.mkdir(parents=True)
+        root.chmod(0o777)
+        layer = self.scratch / "layer"
+        layer.mkdir()
+        layer.chmod(0o777)
+        env = {
+            "TMPDIR": self.scratch,
+            "KILN_CACHE_LAYERS": layer,
+            "KILN_CACHE_MAX_BYTES": "2K",
+            "KILN_CACHE_MAX_AGE": "1h",
+        }
+        cache = self.kiln_json("doctor", env=env)["cache"]
+        self.assertEqual(cache["trust"], "refused")
+        self.assertIn("everybody can write", cache["trust_reason"])
+        self.assertTrue(cache["fallback"].startswith(f"{self.scratch}/kiln-"))
+        self.assertEqual(cache["limits"], {"max_bytes": 2048, "max_age": 3600})
+        own, shipped = cache["layers"]
+        self.assertEqual((own["path"], own["writable"], own["problem"]), (cache["fallback"], True, ""))
+        self.assertEqual((shipped["path"], shipped["usable"]), (str(layer), False))
+        text = self.kiln("doctor", env=env).stdout
+        for words in ["refused: everybody can write", "2048 bytes", "3600 seconds", str(layer)]:
+            self.assertIn(words, text)
+
     def test_row_85_an_op_that_can_neither_be_loaded_nor_compiled_makes_it_fail(self):
         missing = {"KILN_NVRTC": "/nonexistent/libnvrtc.so"}
         report = self.kiln_json("doctor", code=1, env=missing)

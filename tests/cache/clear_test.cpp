@@ -1,0 +1,143 @@
+#include "cache/clear.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+
+#include "cache/store.hpp"
+#include "tests/cache/faulty_file_system.hpp"
+#include "tests/cache/samples.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace kiln::cache {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+struct Place {
+  Place() {
+    options = options_at(root(), log, disk);
+    options.read_only_layers = {dir.str("layer")};
+  }
+  std::string root() const { return dir.str("root"); }
+  std::string put(const Entry& entry, const std::string& directory) {
+    write_bytes(entry_path(directory, entry), encode_entry(entry));
+    return entry_path(directory, entry);
+  }
+  kiln::test::TempDir dir;
+  LogLines log;
+  std::shared_ptr<FaultyFileSystem> disk = std::make_shared<FaultyFileSystem>();
+  StoreOptions options;
+};
+
+}  // namespace
+
+TEST_CASE("Clearing removes what the store wrote to its root, and nothing else") {
+  Place at;
+  const Entry entry = sample_entry();
+  at.put(entry, at.root());
+  at.put(sample_entry(sample_source("sm_80")), at.root());
+  const std::string shipped = at.put(entry, at.dir.str("layer"));
+  write_bytes(at.root() + "/v1/quarantine/0000000000000001-sm_90-x-y.cubin", "bad");
+  write_bytes(at.root() + "/v1/tmp/host.1.0123456789abcdef.tmp", "half");
+  const std::vector<std::string> foreign = {
+      at.root() + "/precious", at.root() + "/v1/quarantine/notes.txt",
+      at.root() + "/v1/sm_90a/notes.txt", at.root() + "/v1/tmp/sort.X7Yz"};
+  for (const std::string& path : foreign) {
+    write_bytes(path, "x");
+  }
+  Store store(at.options);
+  CHECK(store.clear() == std::uint64_t{2});
+  std::vector<std::string> left = {shipped};
+  left.insert(left.end(), foreign.begin(), foreign.end());
+  CHECK(files_below(at.dir.str()) == left);
+  REQUIRE(at.log.lines().size() == 1);
+  CHECK(at.log.text().find("3 in all") != std::string::npos);
+  CHECK_FALSE(fs::exists(at.root() + "/v1/sm_80"));
+  CHECK(store.publish(entry));
+  CHECK(find(store, entry.source, &entry.toolchain));
+}
+
+TEST_CASE("Clearing an empty or missing root removes nothing and succeeds") {
+  Place at;
+  CHECK(Store(at.options).clear() == std::uint64_t{0});
+}
+
+TEST_CASE("Clearing reports what it cannot remove and goes on") {
+  Place at;
+  at.put(sample_entry(), at.root());
+  at.put(sample_entry(sample_source("sm_80")), at.root());
+  Store store(at.options);
+  at.disk->fail(Call::kRemove, EACCES, 1);
+  const auto cleared = store.clear();
+  REQUIRE_FALSE(cleared);
+  CHECK(cleared.error().message.find("Permission denied") != std::string::npos);
+  CHECK(store.list().size() == 1);
+}
+
+TEST_CASE("A root that cannot be written cannot be cleared") {
+  Place at;
+  at.put(sample_entry(), at.root());
+  at.disk->fail(Call::kCheckWritable, EROFS, 1);
+  Store store(at.options);
+  CHECK_FALSE(store.clear());
+  CHECK(store.list().size() == 1);
+}
+
+TEST_CASE("Clearing leaves the locks where their holders and waiters look for them") {
+  Place at;
+  const Entry entry = sample_entry();
+  Store store(at.options);
+  {
+    const CompileLock lock = store.lock(entry.source, entry.toolchain);
+    CHECK(lock.held());
+  }
+  const auto locks = files_below(at.root() + "/v1/locks");
+  CHECK(locks.size() == 1);
+  REQUIRE(store.clear());
+  CHECK(files_below(at.root() + "/v1/locks") == locks);
+}
+
+TEST_CASE("A folder in an entry's place is removed when it is empty, and else is foreign") {
+  Place at;
+  const Entry entry = sample_entry();
+  const std::string path = entry_path(at.root(), entry);
+  fs::create_directories(path);
+  const bool empty = GENERATE(true, false);
+  if (!empty) {
+    write_bytes(path + "/precious", "x");
+  }
+  Store store(at.options);
+  CHECK(store.clear() == std::uint64_t{0});
+  CHECK(fs::exists(path) == !empty);
+  CHECK(at.log.lines().size() == (empty ? 0 : 1));
+}
+
+TEST_CASE("No publish fails because others clear the cache meanwhile") {
+  const kiln::test::TempDir dir;
+  LogLines log;
+  std::atomic<bool> done = false;
+  std::atomic<int> clears = 0;
+  int failed = 0;
+  std::thread clearing([&] {
+    Store store(options_at(dir.str("root"), log));
+    while (!done) {
+      clears += store.clear() ? 1 : 0;
+    }
+  });
+  auto disk = std::make_shared<FaultyFileSystem>();
+  disk->skip_sync();
+  Store store(options_at(dir.str("root"), log, disk));
+  for (int i = 0; i < 300 || clears < 10; ++i) {
+    failed += store.publish(sample_entry(sample_source("sm_90a", std::to_string(i)))) ? 0 : 1;
+  }
+  done = true;
+  clearing.join();
+  INFO(log.text());
+  CHECK(failed == 0);
+}
+
+}  // namespace kiln::cache
