@@ -92,6 +92,7 @@ class Store::Impl {
   std::vector<std::atomic<std::uint64_t>> hits_;  // One for each layer.
   std::atomic<std::uint64_t> bytes_read_ = 0;
   std::atomic<std::uint64_t> bytes_written_ = 0;
+  std::atomic<std::uint64_t> removed_temporaries_ = 0;
   std::atomic<bool> writes_off_ = false;
   std::atomic<bool> collected_ = false;  // Dead writers' temporary files, at the first publish.
 };
@@ -181,8 +182,8 @@ Status Store::Impl::publish(const Entry& entry) {
                                             "failure",
                                             writable_->layout().root()));
   }
-  if (!collected_.exchange(true, std::memory_order_relaxed) && writable_->check_owner()) {
-    collect_temporaries(*file_system_, writable_->layout());
+  if (!collected_.exchange(true, std::memory_order_relaxed) && writable_->check()) {
+    removed_temporaries_ += collect_temporaries(*file_system_, writable_->layout());
   }
   const auto written = publisher_->write(entry);
   if (written) {
@@ -254,7 +255,9 @@ Result<GcReport> Store::Impl::gc(const Limits& limits) {
     return fail(ErrorCode::kIo,
                 fmt::format("{} is not used: {}", usable.error().place, usable.error().reason));
   }
-  return GcReport{trimmer_->trim(limits)};
+  const std::uint64_t temporaries = collect_temporaries(*file_system_, writable_->layout());
+  removed_temporaries_ += temporaries;
+  return GcReport{trimmer_->trim(limits), temporaries};
 }
 
 std::vector<LayerState> Store::Impl::layer_states() {
@@ -284,6 +287,7 @@ StoreCounters Store::Impl::counters() const {
   counters.bytes_written = get(bytes_written_);
   counters.write_failures = get(write_failures);
   counters.rejected = rejects_.count();
+  counters.removed_temporaries = get(removed_temporaries_);
   counters.trimmed = trimmer_ ? trimmer_->trimmed() : 0;
   return counters;
 }

@@ -56,8 +56,9 @@ struct StoreCounters {
   std::uint64_t bytes_written = 0;   ///< Of published files.
   std::uint64_t write_failures = 0;  ///< Publishes that reached no directory.
   std::uint64_t rejected = 0;        ///< Entries that failed a check or that a caller rejected.
-  std::uint64_t trimmed = 0;         ///< Files removed to stay within the limits.
-  std::vector<LayerHits> layers;     ///< In the order in which they are asked.
+  std::uint64_t removed_temporaries = 0;  ///< Files that writers left when they died.
+  std::uint64_t trimmed = 0;              ///< Files removed to stay within the limits.
+  std::vector<LayerHits> layers;          ///< In the order in which they are asked.
 };
 
 /// How a layer stands.
@@ -71,6 +72,7 @@ struct LayerState {
 /// What gc() did.
 struct GcReport {
   TrimReport trim;
+  std::uint64_t temporaries = 0;  ///< Dead writers' files that were removed.
 };
 
 /// Thread-safe, and safe among any number of processes without locks: an entry appears by one
@@ -117,7 +119,7 @@ class Store {
   /// Removes entries, quarantine and leftovers from the writable root, and nothing else; gives the
   /// number of entries removed. Warns once of what is not the cache's and was left.
   Result<std::uint64_t> clear();
-  /// Trims the writable root to these limits now.
+  /// Trims the writable root to these limits now, and removes what dead writers left.
   Result<GcReport> gc(const Limits& limits);
   /// Of the root and every layer together. A chosen root that cannot be used is a problem, too.
   StoreUsage stat();

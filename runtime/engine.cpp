@@ -121,6 +121,7 @@ Counters Engine::counters() const {
                     .cache_bytes_written = store.bytes_written,
                     .cache_write_failures = store.write_failures,
                     .rejected_entries = store.rejected,
+                    .removed_temporaries = store.removed_temporaries,
                     .trimmed_files = store.trimmed,
                     .libraries_loaded = impl_->launcher().libraries_loaded(),
                     .cache_layers = {}};

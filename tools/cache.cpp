@@ -111,11 +111,12 @@ int gc(cache::Store& store, const CacheArgs& args) {
                 {"removed", trim.removed},
                 {"removed_bytes", trim.removed_bytes},
                 {"kept", trim.kept},
-                {"kept_bytes", trim.kept_bytes}});
+                {"kept_bytes", trim.kept_bytes},
+                {"removed_temporaries", report.temporaries}});
   } else {
-    print_out("removed {}, {} bytes; kept {}, {} bytes{}\n", count(trim.removed, "file", "files"),
-              trim.removed_bytes, trim.kept, trim.kept_bytes,
-              limits.any() ? "" : " (no limit is set)");
+    print_out("removed {}, {} bytes, and {} of dead writers; kept {}, {} bytes{}\n",
+              count(trim.removed, "file", "files"), trim.removed_bytes, report.temporaries,
+              trim.kept, trim.kept_bytes, limits.any() ? "" : " (no limit is set)");
   }
   if (!trim.problem.empty()) {
     complain(trim.problem);

@@ -88,6 +88,7 @@ Json to_json(const cache::StoreCounters& counters) {
           {"bytes_written", counters.bytes_written},
           {"write_failures", counters.write_failures},
           {"rejected", counters.rejected},
+          {"removed_temporaries", counters.removed_temporaries},
           {"trimmed", counters.trimmed}};
 }
 

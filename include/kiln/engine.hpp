@@ -153,9 +153,10 @@ struct Counters {
   std::uint64_t cache_bytes_written = 0;   ///< Of those entries' files.
   std::uint64_t cache_write_failures = 0;  ///< Kernels that could not be stored.
   std::uint64_t rejected_entries = 0;  ///< Entries that failed a check or that the driver refused.
-  std::uint64_t trimmed_files = 0;     ///< Removed to stay within the limits.
-  std::uint64_t libraries_loaded = 0;  ///< Kernels loaded into the driver.
-  std::vector<Layer> cache_layers;     ///< In the order in which they are asked.
+  std::uint64_t removed_temporaries = 0;  ///< Files that writers left when they died.
+  std::uint64_t trimmed_files = 0;        ///< Removed to stay within the limits.
+  std::uint64_t libraries_loaded = 0;     ///< Kernels loaded into the driver.
+  std::vector<Layer> cache_layers;        ///< In the order in which they are asked.
 };
 
 struct PrebuildRequest {
