@@ -51,7 +51,7 @@ TEST_CASE("A thousand creations of the same folders, all at once, all succeed (f
   const kiln::test::TempDir dir;
   PosixFileSystem disk;
   const std::string root = *disk.canonical(dir.str()) + "/root";
-  DirectoryLayer layer(disk, root);
+  DirectoryLayer layer(disk, root, TrustRole::kNamedRoot, TrustPolicy::of_process());
   Publisher publisher(disk, layer, RootPlan());
   constexpr int kThreads = 8;
   constexpr int kFolders = 125;
