@@ -27,7 +27,7 @@ int error_of(const Io<T>& result) {
 
 }  // namespace
 
-TEST_CASE("No call follows a symbolic link anywhere on its path") {
+TEST_CASE("No call follows a symbolic link anywhere on its path (field report 151)") {
   const kiln::test::TempDir dir;
   const Lookup lookup = GENERATE(Lookup::kKernel, Lookup::kWalk);
   PosixFileSystem disk(lookup);

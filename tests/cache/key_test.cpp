@@ -116,7 +116,7 @@ TEST_CASE("Key material reads back as the calls that wrote it") {
   CHECK(*fields == expected);
 }
 
-TEST_CASE("Different calls never give the same key material") {
+TEST_CASE("Different calls never give the same key material (field report 45)") {
   std::mt19937 random(20240601);
   std::map<std::string, std::vector<KeyField>> seen;
   std::size_t repeated = 0;
@@ -151,7 +151,7 @@ TEST_CASE("Damaged key material is refused at every truncation and never over-re
   CHECK_FALSE(parse_key(material + material));  // A second kind.
 }
 
-TEST_CASE("Random damage to key material never crashes the reader") {
+TEST_CASE("Random damage to key material never crashes the reader (field report 154)") {
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
     std::string material = known_material();

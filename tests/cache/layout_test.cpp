@@ -4,7 +4,7 @@
 
 namespace kiln::cache {
 
-TEST_CASE("Entries lie below the version, the target and the toolchain") {
+TEST_CASE("Entries lie below the version, the target and the toolchain (field report 47)") {
   const Layout layout("/root");
   const EntryAddress address{"sm_90a", {13, 0, digest("t")}, digest("s")};
   CHECK(layout.entry(address) ==

@@ -202,7 +202,8 @@ TEST_CASE("With no time to wait a busy lock is passed by") {
   CHECK(at.clock->sleeps() == 0);
 }
 
-TEST_CASE("A wait over ten seconds names lock, host, pid and time, once (field report 19)") {
+TEST_CASE(
+    "A wait over ten seconds names lock, host, pid and time, once (field reports 19 and 114)") {
   Place at;
   SilentHolder holder(at);
   int beats = 0;

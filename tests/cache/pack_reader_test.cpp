@@ -98,7 +98,9 @@ TEST_CASE("A pack truncated to any length, or longer than it was, is refused wit
   CHECK_FALSE(file.open());
 }
 
-TEST_CASE("A pack of another format version, or with entries of another one, is refused") {
+TEST_CASE(
+    "A pack of another format version, or with entries of another one, is refused (field reports "
+    "100 and 108)") {
   const std::string pack = pack_of(sample_entries());
   PackFile file(with_integer(pack, 8, 2));
   CHECK(file.open().error().reason.find("pack format version is 2") != std::string::npos);

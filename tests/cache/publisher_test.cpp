@@ -29,7 +29,7 @@ TEST_CASE("A root right below the top folder can be made") {
   CHECK(written);
 }
 
-TEST_CASE("A folder that another process makes at the same moment is success") {
+TEST_CASE("A folder that another process makes at the same moment is success (field report 5)") {
   const kiln::test::TempDir dir;
   FaultyFileSystem disk;
   const Layout layout(*disk.canonical(dir.str()) + "/root");

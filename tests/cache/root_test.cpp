@@ -34,7 +34,7 @@ TEST_CASE("The cache root is the first that is set") {
   CHECK_FALSE(choose_root(inputs).named());
 }
 
-TEST_CASE("A default root is never found through the working directory") {
+TEST_CASE("A default root is never found through the working directory (field report 150)") {
   RootInputs inputs;
   inputs.xdg_cache_home = "relative";
   inputs.home = ".";
@@ -43,7 +43,7 @@ TEST_CASE("A default root is never found through the working directory") {
   CHECK(choose_root(inputs).path == "/home/u/.cache/kiln");
 }
 
-TEST_CASE("The fallback root's name holds the user's number") {
+TEST_CASE("The fallback root's name holds the user's number (field reports 31 and 35)") {
   RootInputs inputs;
   inputs.trust.uid = 4242;
   CHECK(fallback_root(inputs) == "/tmp/kiln-4242");

@@ -88,7 +88,9 @@ TEST_CASE("Without trusted keys a signed pack is as good as an unsigned one") {
   CHECK(whole_entries(**reader, entries) == entries.size());
 }
 
-TEST_CASE("An unsigned pack, or one signed by another key, is refused with the reason") {
+TEST_CASE(
+    "An unsigned pack, or one signed by another key, is refused with the reason (field report "
+    "108)") {
   const SigningKey key = SigningKey::generate();
   const SigningKey other = SigningKey::generate();
   PackFile file(pack_of(sample_entries()));

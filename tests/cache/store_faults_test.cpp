@@ -99,7 +99,9 @@ void check_outcome(const Scenario& scenario, const std::string& root, const Outc
 
 }  // namespace
 
-TEST_CASE("A failing disk call is a miss or an unstored kernel, one warning, and no partial file") {
+TEST_CASE(
+    "A failing disk call is a miss or an unstored kernel, one warning, and no partial file (field "
+    "report 69)") {
   const auto index = GENERATE(range(0, static_cast<int>(Call::kCount)));
   const Call call = static_cast<Call>(index);
   for (const Scenario& scenario : kScenarios) {
@@ -154,8 +156,8 @@ TEST_CASE("A disk that fills up after any number of bytes gets no partial file (
 }
 
 TEST_CASE(
-    "A writer that dies after any byte leaves nothing that a reader accepts, and nothing for "
-    "ever (field report 15)") {
+    "A writer that dies after any byte leaves nothing that a reader accepts, and nothing for ever "
+    "(field report 15)") {
   const Entry entry = sample_entry(sample_source(), sample_toolchain(), 40);
   const std::size_t size = encode_entry(entry).size();
   for (std::size_t taken = 0; taken <= size; ++taken) {

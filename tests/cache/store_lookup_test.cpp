@@ -1,3 +1,4 @@
+#include <chrono>
 #include <filesystem>
 
 #include <sys/stat.h>
@@ -81,7 +82,7 @@ TEST_CASE("Nothing is found, and nothing done, for a target that cannot name a f
   CHECK(at.disk->calls(Call::kOpenForRead) + at.disk->calls(Call::kList) == 0);
 }
 
-TEST_CASE("The entry of another target, source or toolchain is a miss") {
+TEST_CASE("The entry of another target, source or toolchain is a miss (field report 49)") {
   Layers at;
   Store store(at.options);
   const Entry entry = sample_entry();
@@ -251,7 +252,7 @@ TEST_CASE("Modification times mean nothing") {
   }
 }
 
-TEST_CASE("A copied cache hits, whatever its new path") {
+TEST_CASE("A copied cache hits, whatever its new path (field reports 58, 88 and 114)") {
   Layers at;
   const Entry entry = sample_entry();
   {
@@ -265,7 +266,25 @@ TEST_CASE("A copied cache hits, whatever its new path") {
   CHECK(find(store, entry.source, &entry.toolchain));
 }
 
-TEST_CASE("A renamed entry is not taken for the one whose name it has") {
+TEST_CASE("Shifting all times of a cache changes no hit (field report 54)") {
+  Layers at;
+  const Entry entry = sample_entry();
+  {
+    Store store(at.options);
+    REQUIRE(store.publish(entry));
+  }
+  const auto shift = GENERATE(std::chrono::seconds(-60), std::chrono::seconds(60),
+                              std::chrono::seconds(-31'536'000), std::chrono::seconds(31'536'000));
+  CAPTURE(shift.count());
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(at.root())) {
+    fs::last_write_time(file.path(), fs::last_write_time(file.path()) + shift);
+  }
+  Store store(at.options);
+  CHECK(find(store, entry.source, &entry.toolchain));
+  CHECK(store.counters().misses == 0);
+}
+
+TEST_CASE("A renamed entry is not taken for the one whose name it has (field report 48)") {
   Layers at;
   const Entry entry = sample_entry();
   Entry other = entry;

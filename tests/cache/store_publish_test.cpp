@@ -151,7 +151,9 @@ TEST_CASE("A cache removed under a running store is built again") {
   CHECK(at.log.lines().empty());
 }
 
-TEST_CASE("An entry truncated to any length is a miss, goes to quarantine and is replaced") {
+TEST_CASE(
+    "An entry truncated to any length is a miss, goes to quarantine and is replaced (field report "
+    "64)") {
   Place at;
   at.disk->skip_sync();
   Store store(at.options());
@@ -277,7 +279,9 @@ TEST_CASE("A bad entry that cannot be moved is skipped, and replaced by the next
   CHECK(find(store, entry.source, &entry.toolchain));
 }
 
-TEST_CASE("A root that is named and cannot be made leaves kernels in memory, with one warning") {
+TEST_CASE(
+    "A root that is named and cannot be made leaves kernels in memory, with one warning (field "
+    "report 32)") {
   Place at;
   write_bytes(at.dir.str("file"), "x");
   Store store(options_at(at.dir.str("file/root"), at.log, at.disk));
@@ -294,7 +298,9 @@ TEST_CASE("A root that is named and cannot be made leaves kernels in memory, wit
   CHECK(at.disk->writing_calls() == 0);
 }
 
-TEST_CASE("A full or read-only disk turns writes off with one warning, and reading goes on") {
+TEST_CASE(
+    "A full or read-only disk turns writes off with one warning, and reading goes on (field report "
+    "72)") {
   Place at;
   const int error = GENERATE(ENOSPC, EDQUOT, EROFS, EACCES, EPERM);
   const Call call = GENERATE(Call::kMakeDirectory, Call::kCreate, Call::kWrite, Call::kRename);

@@ -65,7 +65,8 @@ void use(const std::string& root, LogLines& log) {
 
 }  // namespace
 
-TEST_CASE("Row 38: in the group-shared mode all is the group's to write, whatever the umask") {
+TEST_CASE(
+    "In the group-shared mode all is the group's to write, whatever the umask (field report 38)") {
   const kiln::test::TempDir dir;
   const mode_t mask = GENERATE(values<mode_t>({0, 022, 077, 0777}));
   const Umask umask(mask);
@@ -105,7 +106,9 @@ TEST_CASE("A folder whose maker died before giving it to the group is given to i
   CHECK(mode_of(dir.str("root/v1/tmp")) == 02770);
 }
 
-TEST_CASE("Row 39: the mode of a root that is there is left alone, in the group-shared mode too") {
+TEST_CASE(
+    "The mode of a root that is there is left alone, in the group-shared mode too (field report "
+    "39)") {
   const kiln::test::TempDir dir;
   LogLines log;
   fs::create_directory(dir.str("root"));

@@ -72,7 +72,8 @@ std::string expect(bool condition, const std::string& problem) {
 }  // namespace
 
 TEST_CASE(
-    "A prebuilt root serves a random user every kernel, with one warning and nothing written") {
+    "A prebuilt root serves a random user every kernel, with one warning and nothing written "
+    "(field report 29)") {
   if (cannot_change_user()) {
     return;
   }
@@ -238,7 +239,9 @@ TEST_CASE("A read-only layer of another user, or one that everybody can write, i
   CHECK(find(store, kernel(0).source));
 }
 
-TEST_CASE("A fallback directory planted by another user is neither read nor written") {
+TEST_CASE(
+    "A fallback directory planted by another user is neither read nor written (field reports 35 "
+    "and 153)") {
   if (cannot_change_user()) {
     return;
   }
@@ -315,7 +318,9 @@ TEST_CASE("A root that another user closed is a miss with one warning") {
   CHECK(problem == "");
 }
 
-TEST_CASE("A user without a home, on a disk that nobody may write, gets memory and one warning") {
+TEST_CASE(
+    "A user without a home, on a disk that nobody may write, gets memory and one warning (field "
+    "report 26)") {
   if (cannot_change_user()) {
     return;
   }

@@ -109,7 +109,7 @@ TEST_CASE("The quarantine goes first, however new") {
   CHECK(paths_of(choose_trimmed(all, {150, {}}, now, "")) == Paths{"rejected"});
 }
 
-TEST_CASE("Row 71: no publish ends above the limit, and the latest is always there") {
+TEST_CASE("No publish ends above the limit, and the latest is always there (field report 71)") {
   Place at;
   const std::uint64_t max_bytes = bytes_of_one(at) * 20;
   Store store(at.options({max_bytes, {}}));
@@ -125,7 +125,9 @@ TEST_CASE("Row 71: no publish ends above the limit, and the latest is always the
   CHECK(at.log.lines().empty());
 }
 
-TEST_CASE("A kernel hit daily for 60 days survives trimming while younger, unused ones go") {
+TEST_CASE(
+    "A kernel hit daily for 60 days survives trimming while younger, unused ones go (field report "
+    "71)") {
   Place at;
   const std::uint64_t max_bytes = bytes_of_one(at) * 20;
   const Limits limits = GENERATE_COPY(Limits{max_bytes, {}}, Limits{max_bytes, hours(24 * 10)},
@@ -182,7 +184,7 @@ TEST_CASE("A hit in a read-only layer leaves its stamp alone, limits or not") {
   CHECK(fs::exists(path));
 }
 
-TEST_CASE("Row 25: with stamps that cannot be written, hits and misses are the same") {
+TEST_CASE("With stamps that cannot be written, hits and misses are the same (field report 25)") {
   Place at;
   const Entry entry = Place::kernel(0);
   REQUIRE(Store(at.options({})).publish(entry));
@@ -247,7 +249,8 @@ TEST_CASE("A folder that trimming emptied goes too, and a publish makes it again
 }
 
 TEST_CASE(
-    "Row 70: concurrent trimmers remove nothing that was just published, and no error shows") {
+    "Concurrent trimmers remove nothing that was just published, and no error shows (field report "
+    "70)") {
   const kiln::test::TempDir dir;
   LogLines log;
   constexpr int kThreads = 4;

@@ -86,7 +86,8 @@ TEST_CASE("A named root of root is used with a warning") {
   CHECK(named_root(directory(0, 0755), me()) == Kind::kWarned);
 }
 
-TEST_CASE("A named root of another user is refused, except by root, who is warned") {
+TEST_CASE(
+    "A named root of another user is refused, except by root, who is warned (field report 151)") {
   CHECK(named_root(directory(kOther, 0755), me()) == Kind::kRefused);
   CHECK(named_root(directory(kOther, 0700), me()) == Kind::kRefused);
   CHECK(named_root(directory(kOther, 0755), root()) == Kind::kWarned);
@@ -108,7 +109,9 @@ TEST_CASE("A named root that another group can write is refused") {
   CHECK(named_root(directory(owner, 0775, kOtherGroup), policy) == Kind::kRefused);
 }
 
-TEST_CASE("A named root that everybody can write needs its own opt-in, sticky or not") {
+TEST_CASE(
+    "A named root that everybody can write needs its own opt-in, sticky or not (field report "
+    "151)") {
   TrustPolicy policy = GENERATE(me(), root());
   policy.group_shared = GENERATE(true, false);
   const uid_t owner = GENERATE(values<uid_t>({0, kMe, kOther}));

@@ -9,7 +9,7 @@
 
 namespace kiln::cache {
 
-TEST_CASE("Temporary names tell hosts, processes and writers apart") {
+TEST_CASE("Temporary names tell hosts, processes and writers apart (field report 5)") {
   std::set<std::string> names;
   for (int i = 0; i < 1000; ++i) {
     names.insert(temporary_name(this_writer()));
@@ -22,7 +22,9 @@ TEST_CASE("Temporary names tell hosts, processes and writers apart") {
   CHECK(names.begin()->find('/') == std::string::npos);
 }
 
-TEST_CASE("Writers of one pid on two hosts, or of one host name and pid, have different names") {
+TEST_CASE(
+    "Writers of one pid on two hosts, or of one host name and pid, have different names (field "
+    "report 8)") {
   Writer a = this_writer();
   Writer b = a;
   b.host = "other";

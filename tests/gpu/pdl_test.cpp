@@ -88,7 +88,8 @@ void eagerly_and_replayed(const Chain& chain, const std::function<void()>& recor
 
 constexpr std::int64_t kRows[] = {1, 8, 33};
 
-TEST_CASE("A kernel sees what a producer that released it early stores late", "[pdl]") {
+TEST_CASE("A kernel sees what a producer that released it early stores late (field report 131)",
+          "[pdl]") {
   const GemmShape shape = GENERATE(from_range(std::begin(kGemmShapes), std::end(kGemmShapes)));
   const std::int64_t m = GENERATE(from_range(std::begin(kRows), std::end(kRows)));
   CAPTURE(shape.op, m);

@@ -53,6 +53,7 @@ class Doctor(KilnTest):
             self.assertIn(words, text)
 
     def test_row_85_an_op_that_can_neither_be_loaded_nor_compiled_makes_it_fail(self):
+        """Field report 85."""
         missing = {"KILN_NVRTC": "/nonexistent/libnvrtc.so"}
         report = self.kiln_json("doctor", code=1, env=missing)
         self.assertFalse(report["ok"])

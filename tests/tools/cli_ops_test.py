@@ -40,6 +40,7 @@ class Ops(KilnTest):
             self.assertIn(name, text)
 
     def test_listing_ops_needs_no_compiler_and_writes_nothing(self):
+        """Field report 34."""
         self.kiln("ops", env={"KILN_NVRTC": "/nonexistent/libnvrtc.so"})
         self.assertEqual(list(self.home.rglob("*")), [])
 

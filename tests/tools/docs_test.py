@@ -26,6 +26,9 @@ class Documents(ScratchTest):
     def test_the_architecture_states_the_on_disk_grammar_of_the_headers(self):
         subprocess.run([REPOSITORY / "scripts/on_disk_grammar.py", "check"], check=True)
 
+    def test_every_field_report_names_its_tests_or_says_why_there_are_none(self):
+        subprocess.run([REPOSITORY / "scripts/check_field_reports.py"], check=True, stdout=subprocess.DEVNULL)
+
     def test_the_scripts_that_documents_name_exist_and_can_be_run(self):
         for document in DOCUMENTS:
             for script in re.findall(r"\bscripts/\w+\.(?:sh|py)\b", document.read_text(encoding="utf-8")):

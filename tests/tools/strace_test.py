@@ -71,7 +71,7 @@ class Strace(KilnTest):
         return [rest for rest in read if rest not in files]
 
     def test_a_warm_hit_in_the_root_takes_no_lock_writes_nothing_and_opens_one_file_per_kernel(self):
-        """Field reports 21 and 27."""
+        """Field report 21."""
         output, _ = self.run_kernels(self.cache)
         self.assertEqual(output, f"compiled {COUNT}\n")
         output, calls = self.run_kernels(self.cache, traced=True)
@@ -79,7 +79,7 @@ class Strace(KilnTest):
         self.assertEqual(self.check_warm(calls, self.cache), [])
 
     def test_so_does_one_in_a_read_only_layer_whose_folder_is_listed_once(self):
-        """Field reports 21 and 27."""
+        """Field report 27."""
         self.run_kernels(self.cache)
         empty = self.scratch / "root"
         output, calls = self.run_kernels(empty, self.cache, traced=True)
@@ -97,8 +97,16 @@ class Strace(KilnTest):
         self.assertIn("flock", names)
         self.assertTrue(any(name.startswith("rename") for name in names))
 
+    def test_nothing_is_written_outside_of_the_root_that_was_named(self):
+        """Field report 30."""
+        _, calls = self.run_kernels(self.cache, traced=True)
+        written = [rest for name, rest, code in calls if name.startswith("open") and int(code) >= 0
+                   and re.search(r"O_(WRONLY|RDWR|CREAT)", rest) and not re.search(r'"/(dev|proc)/', rest)]
+        self.assertTrue(written)
+        self.assertEqual([rest for rest in written if f"{self.cache}/" not in rest], [])
+
     def test_kernels_compiled_side_by_side_share_no_file_that_is_written(self):
-        """Field report 10: beside the lock that two of them may share, each has its own."""
+        """Beside the lock that two of them may share, each has its own. Field report 10."""
         _, calls = self.run_kernels(self.cache, traced=True)
         written = [re.search(r'"([^"]*)"', rest).group(1) for name, rest, code in calls
                    if name.startswith("open") and int(code) >= 0 and re.search(r"O_(WRONLY|RDWR|CREAT)", rest)

@@ -226,7 +226,9 @@ TEST_CASE("Without NVRTC a cached kernel launches, and a missing one is an error
   CHECK(contains(message, machine.cache_root()));
 }
 
-TEST_CASE("A truncated cache file is a miss with one warning, and never reaches the driver") {
+TEST_CASE(
+    "A truncated cache file is a miss with one warning, and never reaches the driver (field report "
+    "3)") {
   Machine machine;
   machine.enter();
   Engine engine(machine.options());

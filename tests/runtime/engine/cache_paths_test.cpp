@@ -25,7 +25,9 @@ TEST_CASE("Entries of a later CUDA major than the driver's are passed over") {
   CHECK(machine.fake().count("cuLibraryLoadData") == 1);
 }
 
-TEST_CASE("An entry that the driver refuses is moved aside and the next toolchain's is tried") {
+TEST_CASE(
+    "An entry that the driver refuses is moved aside and the next toolchain's is tried (field "
+    "report 49)") {
   ScaleMachine machine({.mark = "older", .toolchain_major = 12, .toolchain_minor = 9});
   Engine engine = machine.engine();
   plant(engine, "scale", "sm_90", machine.cache_root(), {.mark = "newer"});
@@ -79,7 +81,7 @@ TEST_CASE("An entry for a better target comes first") {
   CHECK(contains(machine.fake().launches().at(0).image, "sm_90a specific"));
 }
 
-TEST_CASE("Only targets of the device's list may hit") {
+TEST_CASE("Only targets of the device's list may hit (field reports 40 and 98)") {
   Machine machine;
   machine.fake().set_devices({{.name = "Fake GB300", .major = 10, .minor = 3}});
   machine.enter();

@@ -65,7 +65,9 @@ TEST_CASE("A built-in op launches as its description says") {
   CHECK(launches[0].attribute(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) != nullptr);
 }
 
-TEST_CASE("A compile that fails is an error with the compiler's log, each time it is asked for") {
+TEST_CASE(
+    "A compile that fails is an error with the compiler's log, each time it is asked for (field "
+    "report 66)") {
   CompilingMachine machine;
   if (!machine.has_nvrtc()) {
     return;
@@ -106,7 +108,9 @@ TEST_CASE("A truncated entry is compiled again, and the new one takes its place"
   CHECK(machine.fake().launches().size() == 2);
 }
 
-TEST_CASE("An entry that the driver refuses is compiled once; a second refusal is the error") {
+TEST_CASE(
+    "An entry that the driver refuses is compiled once; a second refusal is the error (field "
+    "report 73)") {
   CompilingMachine machine;
   if (!machine.has_nvrtc()) {
     return;

@@ -75,7 +75,7 @@ TEST_CASE("A kernel missing at capture is loaded in relaxed mode, which is put b
   CHECK(machine.fake().launches().size() == 1);
 }
 
-TEST_CASE("A driver before 12.3 is not asked to load during a capture") {
+TEST_CASE("A driver before 12.3 is not asked to load during a capture (field report 122)") {
   ScaleMachine machine({.toolchain_major = 12});
   machine.fake().set_version(12020);
   Engine engine = machine.engine();

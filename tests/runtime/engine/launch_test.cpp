@@ -75,7 +75,7 @@ TEST_CASE("Shapes choose the traits and the geometry") {
   CHECK(launches[1].block[0] == 128);
 }
 
-TEST_CASE("A warm launch makes one driver call per kernel and no other") {
+TEST_CASE("A warm launch makes one driver call per kernel and no other (field report 129)") {
   ScaleMachine machine;
   Engine engine = machine.engine();
   engine.register_op(two_step_op());
@@ -139,14 +139,16 @@ TEST_CASE("The PDL attribute is there when trait, device and kernel allow it") {
   CHECK(contains(launch.image, "PDL=true"));
 }
 
-TEST_CASE("The PDL attribute is left out when the call turns it off") {
+TEST_CASE("The PDL attribute is left out when the call turns it off (field reports 136 and 141)") {
   ScaleMachine machine;
   Engine engine = machine.engine();
   ScaleCall().launch(engine, nullptr, {.pdl = false});
   CHECK(only_launch(machine).attributes.empty());
 }
 
-TEST_CASE("The PDL attribute is left out when the engine turns PDL off, and so is the trait") {
+TEST_CASE(
+    "The PDL attribute is left out when the engine turns PDL off, and so is the trait (field "
+    "report 136)") {
   ScaleMachine machine;
   EngineOptions options = machine.options();
   options.pdl = false;
@@ -157,7 +159,7 @@ TEST_CASE("The PDL attribute is left out when the engine turns PDL off, and so i
   CHECK(contains(launch.image, "PDL=false"));
 }
 
-TEST_CASE("The PDL attribute is left out when the kernel's code holds no wait") {
+TEST_CASE("The PDL attribute is left out when the kernel's code holds no wait (field report 130)") {
   ScaleMachine machine({.pdl_wait = false});
   Engine engine = machine.engine();
   ScaleCall().launch(engine);
@@ -220,7 +222,9 @@ TEST_CASE("Cluster and cooperative launches carry their attributes") {
             "scale_symbol", CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) == 1);
 }
 
-TEST_CASE("A cooperative grid that is not resident at once is refused with both numbers") {
+TEST_CASE(
+    "A cooperative grid that is not resident at once is refused with both numbers (field report "
+    "142)") {
   ScaleMachine machine;
   machine.fake().set_devices({{.multiprocessors = 78, .blocks_per_multiprocessor = 3}});
   const auto launch_blocks = [&](std::uint32_t blocks, const std::string& name) {

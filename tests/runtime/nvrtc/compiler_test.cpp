@@ -76,7 +76,8 @@ class PlantedDirectory {
   fs::path before_;
 };
 
-TEST_CASE("The NVRTC wheels of the oldest and newest version are there when CI runs") {
+TEST_CASE(
+    "The NVRTC wheels of the oldest and newest version are there when CI runs (field report 82)") {
   if (std::getenv("CI") == nullptr) {
     WARN("skipped: only CI insists on the wheels");
     return;
@@ -97,7 +98,7 @@ TEST_CASE("A template compiles to a checked cubin with its lowered name and reso
   });
 }
 
-TEST_CASE("A header in the working directory is not found") {
+TEST_CASE("A header in the working directory is not found (field report 81)") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
     const PlantedDirectory here;
     for (const char* name : {"planted.cuh", "ops/planted.cuh", "./planted.cuh", "../planted.cuh",
@@ -138,7 +139,7 @@ TEST_CASE("A header named by an absolute path is not read from disk") {
   });
 }
 
-TEST_CASE("A header in memory is found, and not the one of its name on disk") {
+TEST_CASE("A header in memory is found, and not the one of its name on disk (field report 81)") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
     const PlantedDirectory here;
     registry::CompileUnit unit =
@@ -152,7 +153,7 @@ TEST_CASE("A header in memory is found, and not the one of its name on disk") {
   });
 }
 
-TEST_CASE("A failed compile reports log, NVRTC, options, op and traits") {
+TEST_CASE("A failed compile reports log, NVRTC, options, op and traits (field report 78)") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
     registry::CompileUnit unit = make_unit("__global__ void k() { undeclared_name = 1; }", "k");
     unit.options = {"-DSOME_OPTION=7"};
@@ -192,7 +193,7 @@ TEST_CASE("A wrong instantiation or a wrong option is a failed compile that says
   });
 }
 
-TEST_CASE("Success without a cubin is a failed compile") {
+TEST_CASE("Success without a cubin is a failed compile (field report 73)") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
     registry::CompileUnit unit = scale_unit();
     unit.options = {"-dlto"};  // NVRTC reports success, and a cubin of size 0.
@@ -203,7 +204,7 @@ TEST_CASE("Success without a cubin is a failed compile") {
   });
 }
 
-TEST_CASE("Two targets give two cubins, and each is refused for the other") {
+TEST_CASE("Two targets give two cubins, and each is refused for the other (field report 42)") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
     const Compiled base = compile(nvrtc, scale_unit(kSm90));
     const Compiled own = compile(nvrtc, scale_unit(kSm90a));
@@ -234,7 +235,9 @@ TEST_CASE("An option that names a second target does not change the target") {
   });
 }
 
-TEST_CASE("A target that NVRTC cannot make is refused before compiling, with those that it can") {
+TEST_CASE(
+    "A target that NVRTC cannot make is refused before compiling, with those that it can (field "
+    "report 91)") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
     registry::CompileUnit unit = scale_unit({7, 7, TargetSuffix::kArch});
     unit.main.text = "this does not compile";

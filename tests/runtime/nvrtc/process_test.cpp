@@ -115,7 +115,9 @@ void copy_into(const fs::path& folder, const std::string& library, const std::st
   fs::copy_file(library, folder / (name.empty() ? fs::path(library).filename() : fs::path(name)));
 }
 
-TEST_CASE("With LD_LIBRARY_PATH empty, every NVRTC compiles with the builtins from beside it") {
+TEST_CASE(
+    "With LD_LIBRARY_PATH empty, every NVRTC compiles with the builtins from beside it (field "
+    "report 77)") {
   const char* const path = std::getenv("LD_LIBRARY_PATH");
   CHECK((path == nullptr || std::string(path).empty()));
   for (const Toolchain& toolchain : all_toolchains()) {
@@ -183,7 +185,9 @@ TEST_CASE("Builtins of another version under the right name is an error that nam
   }
 }
 
-TEST_CASE("Other builtins of the same name that are loaded already is an error that names both") {
+TEST_CASE(
+    "Other builtins of the same name that are loaded already is an error that names both (field "
+    "report 79)") {
   for (const Toolchain& own : own_toolchain()) {
     const std::string name = fs::path(own.builtins_path).filename().string();
     const test::TempDir dir;

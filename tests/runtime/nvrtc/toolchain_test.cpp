@@ -53,7 +53,7 @@ std::string problem(const ToolchainInputs& inputs) {
   return found.error().message;
 }
 
-TEST_CASE("A set is libnvrtc and the builtins of its version from beside it") {
+TEST_CASE("A set is libnvrtc and the builtins of its version from beside it (field report 79)") {
   FakeMachine machine;
   machine.set("cuda/lib64", "13.0");
   ToolchainInputs inputs = machine.inputs();
@@ -136,7 +136,7 @@ TEST_CASE("Of several builtins, the one that libnvrtc opens is taken") {
   CHECK(contains(message, "libnvrtc-builtins.so.13.0"));
 }
 
-TEST_CASE("A link to libnvrtc finds the builtins where the library really lies") {
+TEST_CASE("A link to libnvrtc finds the builtins where the library really lies (field report 53)") {
   FakeMachine machine;
   machine.set("real", "13.0");
   fs::create_directories(machine.path("links"));
@@ -225,7 +225,8 @@ TEST_CASE("An incomplete set is passed over for a complete one, and the reason i
   CHECK(contains(found->passed_over[1], "is NVRTC 12.2"));
 }
 
-TEST_CASE("When there is none, the error lists every place searched and what to do") {
+TEST_CASE(
+    "When there is none, the error lists every place searched and what to do (field report 84)") {
   FakeMachine machine;
   machine.library("broken/lib64", "libnvrtc.so.13", "bare");
   ToolchainInputs inputs = machine.inputs();
@@ -245,7 +246,7 @@ TEST_CASE("When there is none, the error lists every place searched and what to 
   CHECK(contains(message, machine.path("usr/local/cuda/lib64")));
 }
 
-TEST_CASE("Without CUDA_HOME no path is built from an empty string") {
+TEST_CASE("Without CUDA_HOME no path is built from an empty string (field report 84)") {
   FakeMachine machine;
   for (const SearchFolder& folder : usual_folders(machine.inputs())) {
     CAPTURE(folder.path);
