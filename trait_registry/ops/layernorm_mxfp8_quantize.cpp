@@ -13,9 +13,10 @@ void choose(const Problem& problem, Traits& traits) {
 Geometry geometry(const Problem& problem, const Traits& traits) {
   const std::int64_t m = problem.dim("m");
   Geometry geometry = elementwise_geometry(ceil_div(m, traits["ROWS"]), problem.dim("k") / 8,
-                                           m <= 16               ? 32
-                                           : m > 128 && m <= 512 ? 64
-                                                                 : 128);
+                                           m <= 16    ? 32
+                                           : m <= 128 ? 128
+                                           : m <= 512 ? 64
+                                                      : 256);
   if (m != 0) {
     geometry.grid.z +=
         padding_ctas(problem, std::int64_t{geometry.grid.x} * geometry.grid.y * geometry.block.x);

@@ -7,10 +7,16 @@ namespace {
 
 // Measured on an H200 (bench/README.md); it changes the time, never a bit.
 void choose(const Problem& problem, Traits& traits) {
+  const std::int64_t m = problem.dim("m");
   choose_unshared(problem, traits);
   if (norm_spreads(problem, 96)) {
-    traits.set("CTAS", problem.dim("m") <= 16 ? 4 : 2);
+    traits.set("CTAS", m <= 16 ? 4 : 2);
     traits.set("VECTORS", 1);
+  } else if (m <= 16 && traits["VECTORS"] == 1) {
+    traits.set("LOOP", 0);
+  } else if (traits["LOOP"] == 0 && m <= 8 * multiprocessors(problem.target())) {
+    traits.set("LOOP", 1);  // Quantising takes long: two rows for each CTA hide it better.
+    traits.set("VECTORS", 4);
   }
 }
 

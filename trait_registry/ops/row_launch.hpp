@@ -127,14 +127,13 @@ constexpr std::int64_t kFewRows = 512;  ///< So few that CTAs with one row each 
 
 /// VECTORS and LOOP of a norm of bf16 rows that no cluster shares. A multiprocessor needs about 64
 /// KiB under way to keep the memory busy: with many rows, many CTAs in few registers do better than
-/// few that load ahead. With VECTORS 4 there is room for more rows at once, if that is all of them.
+/// few that load ahead.
 inline void choose_unshared(const Problem& problem, Traits& traits) {
   const std::int64_t m = problem.dim("m");
   const std::int64_t k = problem.dim("k");
   const bool many = m > kFewRows && k >= 8 * kSegment && k <= kLongestShortRow;
-  const bool at_once = many && m <= 8 * multiprocessors(problem.target());
   traits.set("LOOP", many ? 0 : 1);
-  traits.set("VECTORS", k > kLongestShortRow ? 0 : k < 8 * kSegment ? 1 : at_once ? 4 : 2);
+  traits.set("VECTORS", k > kLongestShortRow ? 0 : k < 8 * kSegment ? 1 : 2);
 }
 
 /// Threads that a multiprocessor has registers for, of a norm of bf16 rows; 0: see NormLaunch.
