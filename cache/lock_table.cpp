@@ -158,8 +158,12 @@ class LockTable::Wait {
     if (waited >= table_.times_.warn_after) {
       warn_waiting(waited);
     }
+    if (table_.is_stopped(path_, *line_)) {
+      return false;  // This process has waited for it before, and it has not moved since.
+    }
     if (quiet_ >= table_.times_.stale_after) {
       warn_given_up(waited, fmt::format("has not moved for {:.0f} s", in_seconds(quiet_)));
+      table_.note_stopped(path_, *line_);
       return false;
     }
     if (waited >= table_.times_.wait_limit) {
@@ -223,6 +227,17 @@ LockTable::LockTable(FileSystem& file_system, Layout layout, Publisher& publishe
       logger_(std::move(logger)),
       times_(times),
       clock_(clock ? std::move(clock) : std::make_shared<SteadyWaitClock>()) {}
+
+bool LockTable::is_stopped(const std::string& path, const std::string& line) {
+  const std::lock_guard lock(stopped_mutex_);
+  const auto found = stopped_.find(path);
+  return found != stopped_.end() && found->second == line;
+}
+
+void LockTable::note_stopped(const std::string& path, const std::string& line) {
+  const std::lock_guard lock(stopped_mutex_);
+  stopped_[path] = line;
+}
 
 std::string LockTable::path_of(const Digest& source, const Digest& toolchain) const {
   return fmt::format("{}/{:02x}", layout_.locks(), (source.high ^ toolchain.high) >> 56U);

@@ -12,7 +12,9 @@
 /// [on-disk.end]
 
 #include <chrono>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/logger.hpp"
@@ -67,6 +69,8 @@ class LockTable {
   class Wait;
   std::string path_of(const Digest& source, const Digest& toolchain) const;
   void warn_unusable(const std::string& path, int error);
+  bool is_stopped(const std::string& path, const std::string& line);
+  void note_stopped(const std::string& path, const std::string& line);
 
   FileSystem& file_system_;
   const Layout layout_;
@@ -74,6 +78,10 @@ class LockTable {
   const Logger logger_;
   const LockTimes times_;
   const std::shared_ptr<WaitClock> clock_;
+
+  // The line of each lock whose holder was found stopped, so that it delays this process only once.
+  std::mutex stopped_mutex_;
+  std::map<std::string, std::string> stopped_;  // By path; guarded by stopped_mutex_.
 };
 
 }  // namespace kiln::cache

@@ -59,6 +59,12 @@ Status write_new(FileSystem& file_system, const std::string& path, const std::st
 
 Result<CreatedPack> create_pack(FileSystem& file_system, const std::string& root,
                                 const std::string& path, const SigningKey* key) {
+  // The rename would put a file in the place of a device, a pipe or a link.
+  if (const auto there = file_system.status(path);
+      there && there->kind != FileStatus::Kind::kFile) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is there already and is not a plain file; name a file", path));
+  }
   DirectoryLayer layer(file_system, root, TrustRole::kNamedRoot, TrustPolicy::of_process());
   auto addresses = entry_addresses(file_system, layer.layout());
   if (!addresses) {

@@ -107,9 +107,10 @@ Result<BuiltPack> build_pack(std::vector<EntryAddress> addresses, const ReadEntr
     const Status added = sound ? builder.add(address, *file) : tl::unexpected(sound.error());
     if (!added) {
       return fail(added.error().code,
-                  fmt::format("the entry {}/{}/{} cannot go into a pack: {}", address.target,
-                              address.toolchain.name(), Layout::entry_name(address.source),
-                              added.error().message));
+                  fmt::format("the entry {}/{}/{} cannot go into a pack: {}; 'kiln cache "
+                              "verify' names every such entry, to be removed",
+                              address.target, address.toolchain.name(),
+                              Layout::entry_name(address.source), added.error().message));
     }
     pack.entry_bytes += file->size();
   }

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
+#include "cache/trust.hpp"
+
 namespace kiln::cache {
 namespace {
 
@@ -166,16 +168,34 @@ bool is_signed_by(const PublicKey& key, const Signature& signature, std::string_
          0;
 }
 
+namespace {
+
+// Whoever can write a key file decides which packs are believed.
+Result<PublicKey> read_trusted_key(FileSystem& file_system, const std::string& path) {
+  if (!path.starts_with('/')) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the key file '{}' is not named by an absolute path", path));
+  }
+  const auto canonical = file_system.canonical(path);
+  const auto status = canonical ? file_system.status(*canonical)
+                                : Io<FileStatus>(tl::unexpected(canonical.error()));
+  if (status) {
+    const Verdict verdict = judge(*status, TrustRole::kPack, TrustPolicy::of_process());
+    if (verdict.kind == Verdict::Kind::kRefused) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the key file {} is not trusted: {}", path, verdict.reason));
+    }
+  }
+  return read_public_key(file_system, canonical ? *canonical : path);
+}
+
+}  // namespace
+
 TrustedKeys read_trusted_keys(FileSystem& file_system, const std::vector<std::string>& paths) {
   TrustedKeys trusted;
   trusted.required = !paths.empty();
   for (const std::string& path : paths) {
-    const auto key = path.starts_with('/')
-                         ? read_public_key(file_system, path)
-                         : Result<PublicKey>(fail(ErrorCode::kInvalidArgument,
-                                                  fmt::format("the key file '{}' is not named by "
-                                                              "an absolute path",
-                                                              path)));
+    const auto key = read_trusted_key(file_system, path);
     if (key) {
       trusted.keys.push_back(*key);
     } else if (trusted.problem.empty()) {

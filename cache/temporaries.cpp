@@ -22,6 +22,9 @@ Io<std::chrono::nanoseconds> file_system_time(FileSystem& file_system, const std
   return status ? Io<std::chrono::nanoseconds>(status->modified) : tl::unexpected(status.error());
 }
 
+// A time further ahead is from a clock that was wrong, and says nothing.
+constexpr std::chrono::hours kWrongClock(24);
+
 }  // namespace
 
 std::uint64_t collect_temporaries(FileSystem& file_system, const Layout& layout) {
@@ -43,7 +46,7 @@ std::uint64_t collect_temporaries(FileSystem& file_system, const Layout& layout)
     const std::string path = fmt::format("{}/{}", folder, name);
     const auto status = file_system.status(path);
     if (status && status->kind == FileStatus::Kind::kFile &&
-        *now - status->modified > kTemporaryLife) {
+        (*now - status->modified > kTemporaryLife || status->modified - *now > kWrongClock)) {
       removed += file_system.remove(path) ? 1U : 0U;
     }
   }

@@ -16,7 +16,11 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr nanoseconds kStampGrain = std::chrono::hours(24);
-constexpr nanoseconds kJustNow = std::chrono::minutes(1);
+// Another process may have just published it, and not yet looked. So little time that a limit is
+// passed by no more than what is published within it.
+constexpr nanoseconds kJustNow = std::chrono::seconds(2);
+// A stamp further ahead is from a clock that was wrong, and says nothing.
+constexpr nanoseconds kWrongClock = std::chrono::hours(24);
 constexpr std::uint64_t kTrimsPerFilling = 16;
 
 // What is left after trimming to a size: enough room for some publishes before the next trim.
@@ -45,18 +49,22 @@ std::uint64_t bytes_of(const std::vector<Trimmable>& files) {
 }  // namespace
 
 std::vector<Trimmable> choose_trimmed(std::vector<Trimmable> all, const Limits& limits,
-                                      nanoseconds now, const std::string& keep) {
+                                      nanoseconds now, const std::string& keep, nanoseconds grace) {
+  const auto used = [now](const Trimmable& file) {
+    return file.used - now > kWrongClock ? nanoseconds(0) : file.used;
+  };
   std::uint64_t bytes = bytes_of(all);
   const std::uint64_t max_bytes = limits.max_bytes.value_or(0);
   const bool too_large = max_bytes != 0 && bytes > max_bytes;
   const nanoseconds max_age = limits.max_age.value_or(std::chrono::seconds(0));
-  std::sort(all.begin(), all.end(), [](const Trimmable& a, const Trimmable& b) {
-    return std::tie(b.quarantined, a.used, a.path) < std::tie(a.quarantined, b.used, b.path);
+  std::sort(all.begin(), all.end(), [&used](const Trimmable& a, const Trimmable& b) {
+    using Key = std::tuple<bool, nanoseconds, const std::string&>;
+    return Key(b.quarantined, used(a), a.path) < Key(a.quarantined, used(b), b.path);
   });
   std::vector<Trimmable> chosen;
   for (Trimmable& file : all) {
-    const bool just_used = now - file.used < kJustNow && !file.quarantined;
-    const bool too_old = max_age.count() != 0 && now - file.used > max_age;
+    const bool just_used = grace.count() != 0 && now - used(file) < grace && !file.quarantined;
+    const bool too_old = max_age.count() != 0 && now - used(file) > max_age;
     if (just_used || file.path == keep ||
         !(too_old || (too_large && bytes > target_of(max_bytes)))) {
       continue;
@@ -68,7 +76,8 @@ std::vector<Trimmable> choose_trimmed(std::vector<Trimmable> all, const Limits& 
 }
 
 void Trimmer::used(const std::string& path, nanoseconds stamp) {
-  if (limits_.any() && file_system_.now() - stamp > kStampGrain) {
+  const nanoseconds age = file_system_.now() - stamp;
+  if (limits_.any() && (age > kStampGrain || -age > kWrongClock)) {
     // An entry that keeps its old stamp goes sooner than it should: no reason to bother anybody.
     static_cast<void>(file_system_.touch(path));
   }
@@ -92,23 +101,25 @@ void Trimmer::published(const std::string& path, std::uint64_t bytes) {
   }
   // The new file's own stamp is the file system's clock, by which all the others are stamped.
   const auto status = file_system_.status(path);
-  const TrimReport report = trim(limits, status ? status->modified : file_system_.now(), path);
+  const TrimReport report =
+      trim(limits, status ? status->modified : file_system_.now(), path, kJustNow);
   if (!report.problem.empty()) {
     logger_.warn_once("cache.disk", fmt::format("cache: {}.", report.problem));
   }
 }
 
 TrimReport Trimmer::trim(const Limits& limits) {
-  return trim(limits, file_system_.now(), "");
+  return trim(limits, file_system_.now(), "", nanoseconds(0));
 }
 
-TrimReport Trimmer::trim(const Limits& limits, nanoseconds now, const std::string& keep) {
+TrimReport Trimmer::trim(const Limits& limits, nanoseconds now, const std::string& keep,
+                         nanoseconds grace) {
   const std::lock_guard lock(trimming_);
   TrimReport report;
   std::vector<Trimmable> all = find_all(report);
   report.kept = all.size();
   report.kept_bytes = bytes_of(all);
-  remove(choose_trimmed(std::move(all), limits, now, keep), report);
+  remove(choose_trimmed(std::move(all), limits, now, keep, grace), report);
   return report;
 }
 

@@ -33,10 +33,11 @@ struct Trimmable {
 
 /// Which of them must go; pure. Those that an age limit forbids; then, when they take more than
 /// `max_bytes` of disk, the least recently used until nine tenths of that are left. Nothing that
-/// was used within the minute before `now` (other processes may have just published it), nor what
-/// lies at `keep`.
+/// was used within `grace` before `now`, nor what lies at `keep`. A stamp more than a day ahead of
+/// `now` is from a wrong clock, and counts as the oldest.
 std::vector<Trimmable> choose_trimmed(std::vector<Trimmable> all, const Limits& limits,
-                                      std::chrono::nanoseconds now, const std::string& keep);
+                                      std::chrono::nanoseconds now, const std::string& keep,
+                                      std::chrono::nanoseconds grace = std::chrono::seconds(0));
 
 struct TrimReport {
   std::uint64_t removed = 0;  ///< Files.
@@ -69,7 +70,8 @@ class Trimmer {
   std::uint64_t trimmed() const noexcept { return trimmed_.load(std::memory_order_relaxed); }
 
  private:
-  TrimReport trim(const Limits& limits, std::chrono::nanoseconds now, const std::string& keep);
+  TrimReport trim(const Limits& limits, std::chrono::nanoseconds now, const std::string& keep,
+                  std::chrono::nanoseconds grace);
   std::vector<Trimmable> find_all(TrimReport& report);
   void remove(const std::vector<Trimmable>& chosen, TrimReport& report);
 

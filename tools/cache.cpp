@@ -61,13 +61,16 @@ int stat(cache::Store& store, const CacheArgs& args) {
     throw Error(ErrorCode::kIo, usage.problem + ".");
   }
   if (args.json) {
+    Json counters = to_json(store.counters());
+    counters["compiles"] =
+        0;  // Of this process, like all of them; `kiln prebuild` tells of its own.
     print_json({{"root", store.root_description()},
                 {"entries", usage.entries},
                 {"bytes", usage.bytes},
                 {"quarantined", usage.quarantined},
                 {"limits", to_json(store.limits())},
                 {"layers", to_json(store.layers())},
-                {"counters", to_json(store.counters())}});
+                {"counters", counters}});
   } else {
     print_out("{}\n{}, {} bytes, {} in quarantine\n", store.root_description(),
               count(usage.entries, "entry", "entries"), usage.bytes, usage.quarantined);

@@ -28,7 +28,8 @@ struct PackArgs {
 using Subcommand = int (*)(cache::FileSystem& disk, const PackArgs& args);
 
 std::string canonical(cache::FileSystem& disk, const std::string& path) {
-  const auto found = disk.canonical(path);
+  // Whoever types a relative path means the folder that he is in.
+  const auto found = disk.canonical(std::filesystem::absolute(path).string());
   if (!found) {
     throw Error(ErrorCode::kIo, fmt::format("the path '{}' leads nowhere: {}.", path,
                                             cache::errno_text(found.error())));
@@ -65,7 +66,7 @@ class OpenPack {
 int create(cache::FileSystem& disk, const PackArgs& args) {
   std::optional<cache::SigningKey> key;
   if (!args.key.empty()) {
-    key.emplace(value_or_throw(cache::read_signing_key(disk, args.key)));
+    key.emplace(value_or_throw(cache::read_signing_key(disk, canonical(disk, args.key))));
   }
   if (!std::filesystem::is_directory(args.cache)) {
     throw Error(ErrorCode::kIo, fmt::format("there is no cache directory '{}'.", args.cache));

@@ -84,7 +84,7 @@ class Inquiry {
 
   std::string toolchain() const {
     return toolchain_ ? fmt::format("NVRTC {} ({})", toolchain_->version(), toolchain_->nvrtc_path)
-                      : "no NVRTC was found, so entries of any will do";
+                      : "entries of any NVRTC will do: " + toolchain_.error().message;
   }
 
  private:

@@ -193,6 +193,18 @@ TEST_CASE("Waiting ends at its limit though the holder lives (field report 19)")
   CHECK(at.log.text().find("limit") != std::string::npos);
 }
 
+TEST_CASE("A holder that was found stopped delays no second kernel of its lock") {
+  Place at;
+  SilentHolder holder(at);
+  CHECK_FALSE(at.acquire().held());
+  const auto first = at.clock->now();
+  CHECK_FALSE(at.acquire().held());
+  CHECK(at.clock->now() - first < 1s);
+  beat(at.path(), 1);  // It has moved on after all.
+  CHECK_FALSE(at.acquire().held());
+  CHECK(at.clock->now() - first >= 20s);
+}
+
 TEST_CASE("With no time to wait a busy lock is passed by") {
   LockTimes times;
   times.wait_limit = 0s;

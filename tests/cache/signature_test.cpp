@@ -155,6 +155,18 @@ TEST_CASE("A signed pack that is altered after it was opened gives none of the a
   CHECK(whole_entries(**reader, entries) == entries.size() - 1);
 }
 
+TEST_CASE("A key file that everybody can write is not trusted") {
+  const kiln::test::TempDir dir;
+  PosixFileSystem disk;
+  write_bytes(dir.str("key"), format_public_key(SigningKey::generate().public_key()) + "\n");
+  CHECK(read_trusted_keys(disk, {dir.str("key")}).problem.empty());
+  std::filesystem::permissions(dir.str("key"), std::filesystem::perms(0666));
+  const TrustedKeys open = read_trusted_keys(disk, {dir.str("key")});
+  CHECK(open.required);
+  CHECK(open.keys.empty());
+  CHECK(mentions(open.problem, "is not trusted"));
+}
+
 TEST_CASE("Trusted keys that cannot be read are never left out in silence") {
   const kiln::test::TempDir dir;
   PosixFileSystem disk;

@@ -94,12 +94,21 @@ TEST_CASE("What is older than the age limit goes, whatever the size") {
   CHECK(choose_trimmed(all, {{}, hours(11)}, now, "").empty());
 }
 
-TEST_CASE("What was used in the last minute, what is from the future and what is kept stays") {
+TEST_CASE("What was just used, what is from the future and what is kept stays") {
   const seconds now = kStart;
   const std::vector<Trimmable> all = {
       file("kept", 100, now - hours(9)), file("old", 100, now - minutes(2)),
       file("new", 100, now - seconds(59)), file("tomorrow", 100, now + hours(24))};
-  CHECK(paths_of(choose_trimmed(all, {1, seconds(1)}, now, "kept")) == Paths{"old"});
+  CHECK(paths_of(choose_trimmed(all, {1, seconds(1)}, now, "kept", minutes(1))) == Paths{"old"});
+  CHECK(paths_of(choose_trimmed(all, {1, {}}, now, "kept")) == Paths{"old", "new", "tomorrow"});
+}
+
+TEST_CASE("A stamp from far in the future goes first, since its clock was wrong") {
+  const seconds now = kStart;
+  const std::vector<Trimmable> all = {file("old", 100, now - hours(9)),
+                                      file("far", 100, now + hours(48))};
+  CHECK(paths_of(choose_trimmed(all, {150, {}}, now, "", minutes(1))) == Paths{"far"});
+  CHECK(paths_of(choose_trimmed(all, {{}, hours(10)}, now, "", minutes(1))) == Paths{"far"});
 }
 
 TEST_CASE("The quarantine goes first, however new") {

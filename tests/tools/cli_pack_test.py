@@ -50,6 +50,18 @@ class Pack(PrebuiltTest):
         self.assertEqual(set(self.scratch.iterdir()), before)
         self.kiln("pack", "verify", self.pack)
 
+    def test_what_is_there_and_is_no_plain_file_is_not_replaced(self):
+        os.mkfifo(self.pack)
+        result = self.kiln("pack", "create", "--cache", self.cache, self.pack, code=1)
+        self.assertIn("not a plain file", result.stderr)
+        self.assertTrue(self.pack.is_fifo())
+
+    def test_relative_paths_are_those_of_the_working_directory(self):
+        relative = os.path.relpath(self.pack, self.scratch)
+        self.create(pack=relative, cache=os.path.relpath(self.cache, self.scratch))
+        self.kiln("pack", "verify", relative)
+        self.assertEqual(len(self.kiln_json("pack", "ls", relative)["entries"]), self.total)
+
     def test_two_prebuilds_at_any_number_of_jobs_give_identical_packs(self):
         packs = []
         for jobs in [1, 2]:
