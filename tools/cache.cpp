@@ -184,6 +184,7 @@ void add_cache(CLI::App& app, Action& action) {
   add_limit(*trimming, "--max-age", args->max_age, "AGE", cache::parse_age,
             "Seconds since the last use, or with h, d (default: KILN_CACHE_MAX_AGE).");
   add_cache_why(*cache, action);
+  add_cache_import(*cache, action);
   CLI::App* extracting = add_subcommand(*cache, "extract", "Copy entries out as plain cubin files.",
                                         action, args, extract);
   add_extract_options(*extracting, args->extract);

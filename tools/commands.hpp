@@ -27,6 +27,8 @@ void add_doctor(CLI::App& app, Action& action);
 
 /// `kiln cache why`, which has a file of its own.
 void add_cache_why(CLI::App& cache, Action& action);
+/// Likewise `kiln cache import`.
+void add_cache_import(CLI::App& cache, Action& action);
 
 /// The option --cache DIR. An empty DIR is refused: it is most likely an unset shell variable, and
 /// must not be taken for the user's own cache.

@@ -62,6 +62,24 @@ class Pack(PrebuiltTest):
         self.kiln("pack", "verify", relative)
         self.assertEqual(len(self.kiln_json("pack", "ls", relative)["entries"]), self.total)
 
+    def test_import_copies_what_a_pack_or_a_directory_holds(self):
+        self.create()
+        for layer in (self.pack, self.cache):
+            with self.subTest(layer=layer):
+                root = self.scratch / f"root-{layer.name}"
+                done = self.kiln_json("cache", "import", layer, "--cache", root)
+                self.assertEqual((done["copied"], done["bad"]), (self.total, 0))
+                copied = {path.name: path.read_bytes() for path in root.glob("v1/*/*/*.cubin")}
+                self.assertEqual(copied, {path.name: path.read_bytes() for path in self.entries()})
+        self.kiln("cache", "import", self.scratch / "absent", "--cache", self.scratch / "root", code=1)
+
+    def test_import_leaves_out_what_is_bad_and_fails(self):
+        bad = self.entries()[0]
+        bad.write_bytes(bad.read_bytes()[:-1])
+        root = self.scratch / "root"
+        done = self.kiln_json("cache", "import", self.cache, "--cache", root, code=1)
+        self.assertEqual((done["copied"], done["bad"]), (self.total - 1, 1))
+
     def test_two_prebuilds_at_any_number_of_jobs_give_identical_packs(self):
         packs = []
         for jobs in [1, 2]:
