@@ -20,6 +20,9 @@ struct Limits {
   }
 };
 
+/// A file's time further ahead of now than this is from a clock that was wrong, and says nothing.
+inline constexpr std::chrono::hours kWrongClock{24};
+
 /// "1000", or with a suffix K, M or G (of either case): 1024 bytes, 1024 K, 1024 M.
 Result<std::uint64_t> parse_bytes(std::string_view text);
 

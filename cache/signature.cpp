@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sodium.h>
-
-#include "cache/trust.hpp"
 
 namespace kiln::cache {
 namespace {
@@ -171,31 +170,34 @@ bool is_signed_by(const PublicKey& key, const Signature& signature, std::string_
 namespace {
 
 // Whoever can write a key file decides which packs are believed.
-Result<PublicKey> read_trusted_key(FileSystem& file_system, const std::string& path) {
+Result<PublicKey> read_trusted_key(FileSystem& file_system, const std::string& path,
+                                   const TrustPolicy& policy) {
+  const auto refuse = [](std::string message) {
+    return fail(ErrorCode::kInvalidArgument, std::move(message));
+  };
   if (!path.starts_with('/')) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the key file '{}' is not named by an absolute path", path));
+    return refuse(fmt::format("the key file '{}' is not named by an absolute path", path));
   }
   const auto canonical = file_system.canonical(path);
-  const auto status = canonical ? file_system.status(*canonical)
-                                : Io<FileStatus>(tl::unexpected(canonical.error()));
-  if (status) {
-    const Verdict verdict = judge(*status, TrustRole::kPack, TrustPolicy::of_process());
-    if (verdict.kind == Verdict::Kind::kRefused) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("the key file {} is not trusted: {}", path, verdict.reason));
-    }
+  if (!canonical) {
+    return refuse(
+        fmt::format("the key file {} cannot be read: {}", path, errno_text(canonical.error())));
   }
-  return read_public_key(file_system, canonical ? *canonical : path);
+  const Verdict verdict = judge_path(file_system, *canonical, TrustRole::kPack, policy);
+  if (verdict.kind == Verdict::Kind::kRefused) {
+    return refuse(fmt::format("the key file {} is not trusted: {}", path, verdict.reason));
+  }
+  return read_public_key(file_system, *canonical);
 }
 
 }  // namespace
 
-TrustedKeys read_trusted_keys(FileSystem& file_system, const std::vector<std::string>& paths) {
+TrustedKeys read_trusted_keys(FileSystem& file_system, const std::vector<std::string>& paths,
+                              const TrustPolicy& policy) {
   TrustedKeys trusted;
   trusted.required = !paths.empty();
   for (const std::string& path : paths) {
-    const auto key = read_trusted_key(file_system, path);
+    const auto key = read_trusted_key(file_system, path, policy);
     if (key) {
       trusted.keys.push_back(*key);
     } else if (trusted.problem.empty()) {

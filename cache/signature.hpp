@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "cache/file_system.hpp"
+#include "cache/trust.hpp"
 
 namespace kiln::cache {
 
@@ -59,7 +60,8 @@ struct TrustedKeys {
 };
 
 /// Reads public key files, the paths absolute. None asks for no signatures.
-TrustedKeys read_trusted_keys(FileSystem& file_system, const std::vector<std::string>& paths);
+TrustedKeys read_trusted_keys(FileSystem& file_system, const std::vector<std::string>& paths,
+                              const TrustPolicy& policy);
 
 Result<SigningKey> read_signing_key(FileSystem& file_system, const std::string& path);
 

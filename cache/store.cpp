@@ -102,7 +102,8 @@ Store::Impl::Impl(StoreOptions options)
                                        : std::make_shared<PosixFileSystem>()),
       logger_(std::move(options.logger)),
       plan_(plan_root(*file_system_, options.root)),
-      pack_trust_{plan_.policy, read_trusted_keys(*file_system_, options.trusted_keys)},
+      pack_trust_{plan_.policy,
+                  read_trusted_keys(*file_system_, options.trusted_keys, plan_.policy)},
       rejects_(*file_system_, logger_, plan_.modes),
       layers_(options.layer_match, logger_, rejects_),
       limits_(options.limits) {

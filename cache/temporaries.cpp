@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cache/atomic_file.hpp"
+#include "cache/limits.hpp"
 #include "cache/writer.hpp"
 
 namespace kiln::cache {
@@ -21,9 +22,6 @@ Io<std::chrono::nanoseconds> file_system_time(FileSystem& file_system, const std
   const auto status = file_system.status(path);
   return status ? Io<std::chrono::nanoseconds>(status->modified) : tl::unexpected(status.error());
 }
-
-// A time further ahead is from a clock that was wrong, and says nothing.
-constexpr std::chrono::hours kWrongClock(24);
 
 }  // namespace
 

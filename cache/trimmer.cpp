@@ -19,8 +19,6 @@ constexpr nanoseconds kStampGrain = std::chrono::hours(24);
 // Another process may have just published it, and not yet looked. So little time that a limit is
 // passed by no more than what is published within it.
 constexpr nanoseconds kJustNow = std::chrono::seconds(2);
-// A stamp further ahead is from a clock that was wrong, and says nothing.
-constexpr nanoseconds kWrongClock = std::chrono::hours(24);
 constexpr std::uint64_t kTrimsPerFilling = 16;
 
 // What is left after trimming to a size: enough room for some publishes before the next trim.

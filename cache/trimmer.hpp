@@ -60,7 +60,8 @@ class Trimmer {
   void used(const std::string& path, std::chrono::nanoseconds stamp);
 
   /// An entry was published here. Trims at the first call, and then whenever the published bytes
-  /// come to a sixteenth of the size limit, early enough that no publish ends above the limit.
+  /// come to a sixteenth of the size limit, early enough that no publish ends above the limit but
+  /// by what was published within two seconds before it.
   void published(const std::string& path, std::uint64_t bytes);
 
   /// Trims now, to these limits.

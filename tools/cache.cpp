@@ -24,7 +24,7 @@ struct CacheArgs {
   bool json = false;
 };
 
-using Subcommand = int (*)(cache::Store& store, const CacheArgs& args);
+using Subcommand = int (*)(Engine& engine, const CacheArgs& args);
 
 // Asking about a cache that was named and is not there is a mistake that must not pass for an empty
 // cache: an image build may rely on the answer.
@@ -41,10 +41,11 @@ int with_store(const CacheArgs& args, Subcommand subcommand) {
                                                                 : "where there is no directory"));
   }
   Engine engine(engine_options(args.cache));
-  return subcommand(engine.impl().store(), args);
+  return subcommand(engine, args);
 }
 
-int list(cache::Store& store, const CacheArgs& args) {
+int list(Engine& engine, const CacheArgs& args) {
+  cache::Store& store = engine.impl().store();
   const std::vector<cache::ListedEntry> entries = store.list();
   if (args.json) {
     print_json({{"root", store.root_description()}, {"entries", to_json(entries)}});
@@ -54,7 +55,8 @@ int list(cache::Store& store, const CacheArgs& args) {
   return kSuccess;
 }
 
-int stat(cache::Store& store, const CacheArgs& args) {
+int stat(Engine& engine, const CacheArgs& args) {
+  cache::Store& store = engine.impl().store();
   const cache::StoreUsage usage = store.stat();
   // Too small a number must not pass for the cache's size.
   if (!usage.problem.empty()) {
@@ -62,8 +64,7 @@ int stat(cache::Store& store, const CacheArgs& args) {
   }
   if (args.json) {
     Json counters = to_json(store.counters());
-    counters["compiles"] =
-        0;  // Of this process, like all of them; `kiln prebuild` tells of its own.
+    counters["compiles"] = engine.counters().compiles;
     print_json({{"root", store.root_description()},
                 {"entries", usage.entries},
                 {"bytes", usage.bytes},
@@ -78,7 +79,8 @@ int stat(cache::Store& store, const CacheArgs& args) {
   return kSuccess;
 }
 
-int verify(cache::Store& store, const CacheArgs& args) {
+int verify(Engine& engine, const CacheArgs& args) {
+  cache::Store& store = engine.impl().store();
   const std::vector<cache::ListedEntry> entries = store.list();
   const std::vector<cache::ListedEntry> bad = complain_of_bad(entries);
   if (args.json) {
@@ -89,7 +91,8 @@ int verify(cache::Store& store, const CacheArgs& args) {
   return bad.empty() ? kSuccess : kFailure;
 }
 
-int clear(cache::Store& store, const CacheArgs& args) {
+int clear(Engine& engine, const CacheArgs& args) {
+  cache::Store& store = engine.impl().store();
   const std::uint64_t removed = value_or_throw(store.clear());
   if (args.json) {
     print_json({{"removed", removed}});
@@ -99,7 +102,8 @@ int clear(cache::Store& store, const CacheArgs& args) {
   return kSuccess;
 }
 
-int gc(cache::Store& store, const CacheArgs& args) {
+int gc(Engine& engine, const CacheArgs& args) {
+  cache::Store& store = engine.impl().store();
   cache::Limits limits = store.limits();
   if (!args.max_bytes.empty()) {
     limits.max_bytes = value_or_throw(cache::parse_bytes(args.max_bytes));
@@ -128,7 +132,8 @@ int gc(cache::Store& store, const CacheArgs& args) {
   return kSuccess;
 }
 
-int extract(cache::Store& store, const CacheArgs& args) {
+int extract(Engine& engine, const CacheArgs& args) {
+  cache::Store& store = engine.impl().store();
   return extract_entries(
       store.list(), [&](const cache::ListedEntry& listed) { return store.read(listed); },
       args.extract, args.json);

@@ -2,8 +2,11 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
+
+#include <kiln/target.hpp>
 
 namespace kiln::tools {
 
@@ -29,6 +32,10 @@ void add_doctor(CLI::App& app, Action& action);
 void add_cache_why(CLI::App& cache, Action& action);
 /// Likewise `kiln cache import`.
 void add_cache_import(CLI::App& cache, Action& action);
+
+/// The architectures that --arch named, each once. A malformed one is wrong usage: throws
+/// CLI::ValidationError.
+std::vector<Target> parse_archs(const std::vector<std::string>& archs);
 
 /// The option --cache DIR. An empty DIR is refused: it is most likely an unset shell variable, and
 /// must not be taken for the user's own cache.

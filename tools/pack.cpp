@@ -108,8 +108,9 @@ int list(cache::FileSystem& disk, const PackArgs& args) {
 // Whether an engine of this user with this environment would use the pack; empty if so.
 std::string refusal(cache::FileSystem& disk, const std::string& path) {
   const auto environment = runtime::Environment::read({});
-  const cache::PackTrust trust{cache::TrustPolicy::of_process(),
-                               cache::read_trusted_keys(disk, environment.trusted_keys)};
+  const auto policy = cache::TrustPolicy::of_process();
+  const cache::PackTrust trust{policy,
+                               cache::read_trusted_keys(disk, environment.trusted_keys, policy)};
   const auto opened = cache::PackReader::open(disk, path, &trust);
   return opened ? "" : opened.error().reason;
 }

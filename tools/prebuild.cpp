@@ -137,6 +137,8 @@ int prebuild(const PrebuildArgs& args, std::vector<Target> targets) {
   return judge(report);
 }
 
+}  // namespace
+
 // A malformed architecture is a mistake on the command line; one that is well-formed but cannot be
 // served is for the report.
 std::vector<Target> parse_archs(const std::vector<std::string>& archs) {
@@ -153,8 +155,6 @@ std::vector<Target> parse_archs(const std::vector<std::string>& archs) {
   }
   return out;
 }
-
-}  // namespace
 
 void add_prebuild(CLI::App& app, Action& action) {
   const auto args = std::make_shared<PrebuildArgs>();

@@ -57,11 +57,12 @@ struct EngineOptions {
   /// Directories of prebuilt entries and pack files (`kiln pack create`), asked in order after the
   /// root and never written. Absolute paths; each must belong to root or this user and not be
   /// writable by everybody, or be a pack with a valid signature. Any other is left out with a
-  /// warning. Else KILN_CACHE_LAYERS, with colons between them.
+  /// warning; where nothing lies, a directory may come, and until then there is nothing to find.
+  /// Else KILN_CACHE_LAYERS, with colons between them.
   std::vector<std::string> read_only_layers;
   /// Public key files (`kiln pack keygen`). With any, only packs signed by one of the keys are
-  /// used, and none at all while one of the files cannot be read. Else KILN_TRUSTED_KEYS, with
-  /// colons between them.
+  /// used, and none at all while one of the files cannot be read or is writable by everybody. Else
+  /// KILN_TRUSTED_KEYS, with colons between them.
   std::vector<std::string> trusted_keys;
   ToolchainMatch layer_toolchains = ToolchainMatch::kAny;
   /// How long a call that misses waits at most while another process on this machine compiles the

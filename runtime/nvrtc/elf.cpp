@@ -213,6 +213,22 @@ class MappedFile {
   std::string_view bytes_;
 };
 
+// A file cut short, by a download or a full disk, would kill the process inside the loader, which
+// maps what the program headers say.
+bool holds_its_segments(std::string_view image) {
+  const auto header = read_header(image);
+  for (std::uint64_t i = 0; header && i < header->e_phnum; ++i) {
+    const auto segment = header->e_phoff > image.size()
+                             ? std::nullopt
+                             : read<Elf64_Phdr>(image, header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment ||
+        (segment->p_type == PT_LOAD && !slice(image, segment->p_offset, segment->p_filesz))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string build_id(std::string_view image) {
@@ -232,22 +248,6 @@ std::string build_id(std::string_view image) {
     }
   }
   return {};
-}
-
-// A file cut short, by a download or a full disk, would kill the process inside the loader, which
-// maps what the program headers say.
-static bool holds_its_segments(std::string_view image) {
-  const auto header = read_header(image);
-  for (std::uint64_t i = 0; header && i < header->e_phnum; ++i) {
-    const auto segment = header->e_phoff > image.size()
-                             ? std::nullopt
-                             : read<Elf64_Phdr>(image, header->e_phoff + i * sizeof(Elf64_Phdr));
-    if (!segment ||
-        (segment->p_type == PT_LOAD && !slice(image, segment->p_offset, segment->p_filesz))) {
-      return false;
-    }
-  }
-  return true;
 }
 
 Result<std::string> library_id(const std::string& path) {

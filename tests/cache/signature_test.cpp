@@ -15,6 +15,10 @@ bool mentions(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
+TrustedKeys trusted(FileSystem& disk, const std::vector<std::string>& paths) {
+  return read_trusted_keys(disk, paths, TrustPolicy::of_process());
+}
+
 }  // namespace
 
 TEST_CASE("BLAKE2b-256 is the published one") {
@@ -159,9 +163,9 @@ TEST_CASE("A key file that everybody can write is not trusted") {
   const kiln::test::TempDir dir;
   PosixFileSystem disk;
   write_bytes(dir.str("key"), format_public_key(SigningKey::generate().public_key()) + "\n");
-  CHECK(read_trusted_keys(disk, {dir.str("key")}).problem.empty());
+  CHECK(trusted(disk, {dir.str("key")}).problem.empty());
   std::filesystem::permissions(dir.str("key"), std::filesystem::perms(0666));
-  const TrustedKeys open = read_trusted_keys(disk, {dir.str("key")});
+  const TrustedKeys open = trusted(disk, {dir.str("key")});
   CHECK(open.required);
   CHECK(open.keys.empty());
   CHECK(mentions(open.problem, "is not trusted"));
@@ -173,16 +177,16 @@ TEST_CASE("Trusted keys that cannot be read are never left out in silence") {
   const SigningKey key = SigningKey::generate();
   write_bytes(dir.str("good"), format_public_key(key.public_key()) + "\n");
   write_bytes(dir.str("bad"), "not a key");
-  CHECK_FALSE(read_trusted_keys(disk, {}).required);
-  const TrustedKeys good = read_trusted_keys(disk, {dir.str("good")});
+  CHECK_FALSE(trusted(disk, {}).required);
+  const TrustedKeys good = trusted(disk, {dir.str("good")});
   CHECK(good.required);
   CHECK(good.keys == std::vector<PublicKey>{key.public_key()});
   CHECK(good.problem.empty());
   const std::string wrong = GENERATE("bad", "absent");
-  const TrustedKeys bad = read_trusted_keys(disk, {dir.str("good"), dir.str(wrong)});
+  const TrustedKeys bad = trusted(disk, {dir.str("good"), dir.str(wrong)});
   CHECK(bad.required);
   CHECK(mentions(bad.problem, dir.str(wrong)));
-  CHECK(mentions(read_trusted_keys(disk, {"relative"}).problem, "absolute"));
+  CHECK(mentions(trusted(disk, {"relative"}).problem, "absolute"));
   PackFile file(pack_of(sample_entries(), &key));
   const auto refused = file.open({TrustPolicy::of_process(), bad});
   REQUIRE_FALSE(refused);

@@ -1,4 +1,4 @@
-#include "bench/device_norms/sweep.hpp"
+#include "bench/norm_sweep/sweep.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/device_norms/cases.hpp"
+#include "bench/norm_sweep/cases.hpp"
 
 namespace kiln::bench {
 namespace {
@@ -136,8 +136,8 @@ std::string describe(const Variant& variant, const Shape& shape) {
          std::to_string(shape.block_x);
 }
 
-void sweep_case(Engine& engine, const GraphTimer& timer, const Case& which) {
-  static int number = 0;
+// `number` makes the names of the ops that are registered on the way unique.
+void sweep_case(Engine& engine, const GraphTimer& timer, const Case& which, int& number) {
   CaseTensors tensors(which);
   const OpHandle original = engine.op(which.op);
   const std::vector<std::uint8_t> expected = tensors.result(engine, original, timer.stream());
@@ -180,9 +180,10 @@ void sweep_case(Engine& engine, const GraphTimer& timer, const Case& which) {
 }  // namespace
 
 void sweep(Engine& engine, const GraphTimer& timer, const std::string& only) {
+  int number = 0;
   for (const Case& which : cases()) {
     if (which.m <= kMostRows && (only.empty() || only == which.op)) {
-      sweep_case(engine, timer, which);
+      sweep_case(engine, timer, which, number);
     }
   }
 }

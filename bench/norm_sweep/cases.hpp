@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The shapes at which the norm and MXFP8 ops are timed, and their tensors on the device.
+/// The shapes at which variants of the norm and MXFP8 ops are timed, and their tensors on the
+/// device.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,6 @@ struct Case {
   const char* op;
   std::int64_t m;
   std::int64_t k;
-  double peer_us;  ///< From docs/peer_h200.md; 0 where that table has none.
 };
 std::span<const Case> cases();
 
