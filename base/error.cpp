@@ -24,6 +24,10 @@ const char* error_code_name(ErrorCode code) noexcept {
       return "io";
     case ErrorCode::kInternal:
       return "internal";
+    case ErrorCode::kCompileForbidden:
+      return "compile_forbidden";
+    case ErrorCode::kCompilerLost:
+      return "compiler_lost";
   }
   return "unknown";
 }

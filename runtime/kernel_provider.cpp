@@ -194,18 +194,18 @@ Result<Obtained> KernelProvider::compile(const Nvrtc& nvrtc, const Request& requ
                                          std::size_t index) {
   const Candidate& candidate = request.candidates[index];
   compiles_.fetch_add(1, std::memory_order_relaxed);
-  Result<Compiled> compiled = nvrtc.compile(candidate.unit);
+  Result<CompiledProgram> compiled = nvrtc.compile({&candidate.unit, 1});
   if (!compiled) {
     return tl::unexpected(std::move(compiled.error()));
   }
-  auto entry =
-      std::make_shared<const cache::Entry>(cache::Entry{.source = candidate.source,
-                                                        .toolchain = toolchain_key_,
-                                                        .symbol = std::move(compiled->symbol),
-                                                        .label = candidate.unit.label,
-                                                        .resources = compiled->resources,
-                                                        .pdl_wait = compiled->pdl_wait,
-                                                        .image = std::move(compiled->cubin)});
+  auto entry = std::make_shared<const cache::Entry>(
+      cache::Entry{.source = candidate.source,
+                   .toolchain = toolchain_key_,
+                   .symbol = std::move(compiled->kernels.front().symbol),
+                   .label = candidate.unit.label,
+                   .resources = compiled->kernels.front().resources,
+                   .pdl_wait = compiled->kernels.front().pdl_wait,
+                   .image = std::move(compiled->cubin)});
   if (request.accept) {
     auto accepted = request.accept(*entry);
     if (!accepted && accepted.error().image_refused) {

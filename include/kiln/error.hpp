@@ -18,9 +18,11 @@ enum class ErrorCode : int {
   kCompilerUnavailable = 5,  ///< Something must be compiled and no usable NVRTC was found.
   kCompileFailed = 6,        ///< NVRTC ran and failed; the message carries its whole log.
   kDriverUnavailable = 7,    ///< No usable CUDA driver (libcuda.so.1) or no device.
-  kDriverError = 8,  ///< A CUDA driver call failed; the message names the call and the code.
-  kIo = 9,           ///< A file that the caller named could not be read or written.
-  kInternal = 10,    ///< A broken invariant of Kiln itself; please report it.
+  kDriverError = 8,        ///< A CUDA driver call failed; the message names the call and the code.
+  kIo = 9,                 ///< A file that the caller named could not be read or written.
+  kInternal = 10,          ///< A broken invariant of Kiln itself; please report it.
+  kCompileForbidden = 11,  ///< A kernel is in no cache, and the policy forbids compiling it.
+  kCompilerLost = 12,      ///< The compiler crashed or did not finish in time, twice in a row.
 };
 
 /// The code's name as it appears in messages and JSON, for example "invalid_argument".

@@ -218,6 +218,7 @@ struct Param {
 struct SourceFile {
   std::string name;
   std::string text;
+  bool operator==(const SourceFile&) const = default;
 };
 
 /// One kernel of an op.

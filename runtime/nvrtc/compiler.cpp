@@ -38,7 +38,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  bool create(const registry::CompileUnit& unit) {
+  bool create(std::span<const registry::CompileUnit> units) {
+    const registry::CompileUnit& unit = units.front();
     std::vector<const char*> names;
     std::vector<const char*> texts;
     for (const SourceFile& header : unit.headers) {
@@ -48,8 +49,10 @@ class Program {
     return ok("nvrtcCreateProgram",
               api_.create_program(&program_, unit.main.text.c_str(), unit.main.name.c_str(),
                                   static_cast<int>(names.size()), texts.data(), names.data())) &&
-           ok("nvrtcAddNameExpression",
-              api_.add_name_expression(program_, unit.name_expression.c_str()));
+           std::all_of(units.begin(), units.end(), [this](const registry::CompileUnit& each) {
+             return ok("nvrtcAddNameExpression",
+                       api_.add_name_expression(program_, each.name_expression.c_str()));
+           });
   }
   bool compile(const std::vector<std::string>& options) {
     const std::vector<const char*> pointers = c_strings(options);
@@ -109,16 +112,19 @@ class Program {
 };
 
 // Everything a report of a failed compile needs.
-tl::unexpected<Failure> compile_failure(const registry::CompileUnit& unit,
+tl::unexpected<Failure> compile_failure(std::span<const registry::CompileUnit> units,
                                         const Toolchain& toolchain, std::string_view reason,
                                         std::string_view log) {
+  const registry::CompileUnit& unit = units.front();
+  const std::string others =
+      units.size() > 1 ? fmt::format(" and {} more in one program", units.size() - 1) : "";
   return fail(ErrorCode::kCompileFailed,
-              fmt::format("compiling {} failed: {}\n"
+              fmt::format("compiling {}{} failed: {}\n"
                           "  NVRTC {}: {}, with {}\n"
                           "  source: {}, instantiation: {}\n"
                           "  options: {}\n"
                           "  log:\n{}",
-                          unit.label, reason, toolchain.version(), toolchain.nvrtc_path,
+                          unit.label, others, reason, toolchain.version(), toolchain.nvrtc_path,
                           toolchain.builtins_path, unit.main.name, unit.name_expression,
                           fmt::join(compile_options(unit), " "), log.empty() ? "(empty)" : log));
 }
@@ -146,6 +152,13 @@ std::string include_from_disk(const registry::CompileUnit& unit) {
     found = find_in(*header);
   }
   return found;
+}
+
+bool lower_names(Program& program, std::span<const registry::CompileUnit> units,
+                 std::vector<CompiledKernel>& kernels) {
+  return std::all_of(units.begin(), units.end(), [&](const registry::CompileUnit& unit) {
+    return program.lowered_name(unit.name_expression, kernels.emplace_back().symbol);
+  });
 }
 
 std::string first_release(const Target& target) {
@@ -177,7 +190,7 @@ std::vector<Target> Nvrtc::targets() const {
   return targets;
 }
 
-Status Nvrtc::check_target(const Target& target) const {
+Status Compiler::check_target(const Target& target) const {
   const std::vector<Target> known = targets();
   if (std::find(known.begin(), known.end(), target) != known.end()) {
     return {};
@@ -192,28 +205,42 @@ Status Nvrtc::check_target(const Target& target) const {
                           fmt::join(names, ", "), first_release(target)));
 }
 
-Result<Compiled> Nvrtc::compile(const registry::CompileUnit& unit) const {
-  if (const Status known = check_target(unit.target); !known) {
+bool same_program(const registry::CompileUnit& a, const registry::CompileUnit& b) {
+  return a.target == b.target && a.main == b.main && a.headers == b.headers &&
+         a.options == b.options;
+}
+
+Result<CompiledProgram> Nvrtc::compile(std::span<const registry::CompileUnit> units) const {
+  if (units.empty() || !std::all_of(units.begin(), units.end(), [&](const auto& unit) {
+        return same_program(units.front(), unit);
+      })) {
+    return fail(ErrorCode::kInternal,
+                "a program was asked for whose units differ in more than their names");
+  }
+  if (const Status known = check_target(units.front().target); !known) {
     return tl::unexpected(known.error());
   }
-  if (const std::string include = include_from_disk(unit); !include.empty()) {
-    return compile_failure(unit, toolchain(), include, "");
+  if (const std::string include = include_from_disk(units.front()); !include.empty()) {
+    return compile_failure(units, toolchain(), include, "");
   }
   Program program(library_->api);
-  Compiled result;
-  const bool done = program.create(unit) && program.compile(compile_options(unit)) &&
-                    program.lowered_name(unit.name_expression, result.symbol) &&
-                    program.cubin(result.cubin) && program.ptx(result.ptx);
+  CompiledProgram result;
+  const bool done = program.create(units) && program.compile(compile_options(units.front())) &&
+                    lower_names(program, units, result.kernels) && program.cubin(result.cubin) &&
+                    program.ptx(result.ptx);
   result.log = program.log();
   if (!done) {
-    return compile_failure(unit, toolchain(), program.failed_call(), result.log);
+    return compile_failure(units, toolchain(), program.failed_call(), result.log);
   }
-  if (const Status usable = check_cubin(result.cubin, result.symbol, unit.target); !usable) {
-    return compile_failure(unit, toolchain(), usable.error().message, result.log);
+  for (CompiledKernel& kernel : result.kernels) {
+    if (const Status usable = check_cubin(result.cubin, kernel.symbol, units.front().target);
+        !usable) {
+      return compile_failure(units, toolchain(), usable.error().message, result.log);
+    }
+    // A log whose form is new is no reason to refuse a good cubin: its numbers are then 0.
+    kernel.resources = resources_from_log(result.log, kernel.symbol).value_or(cache::Resources{});
+    kernel.pdl_wait = entry_waits(result.ptx, kernel.symbol);
   }
-  // A log whose form is new is no reason to refuse a good cubin: its numbers are then 0.
-  result.resources = resources_from_log(result.log, result.symbol).value_or(cache::Resources{});
-  result.pdl_wait = entry_waits(result.ptx, result.symbol);
   return result;
 }
 

@@ -31,8 +31,8 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-Compiled compile(const Nvrtc& nvrtc, const registry::CompileUnit& unit) {
-  auto compiled = nvrtc.compile(unit);
+test::Compiled compile(const Nvrtc& nvrtc, const registry::CompileUnit& unit) {
+  auto compiled = test::compile_one(nvrtc, unit);
   if (!compiled) {
     FAIL(compiled.error().message);
   }
@@ -40,7 +40,7 @@ Compiled compile(const Nvrtc& nvrtc, const registry::CompileUnit& unit) {
 }
 
 Failure failure(const Nvrtc& nvrtc, const registry::CompileUnit& unit) {
-  auto compiled = nvrtc.compile(unit);
+  auto compiled = test::compile_one(nvrtc, unit);
   REQUIRE_FALSE(compiled);
   return compiled.error();
 }
@@ -134,7 +134,7 @@ TEST_CASE("A header named by an absolute path is not read from disk") {
       CHECK(contains(failure(nvrtc, nested).message, "nested.cuh:2 includes " + path));
       // In memory under that name, it is a header like any other.
       nested.headers.push_back({path, "#define PLANTED 1\n"});
-      CHECK(nvrtc.compile(nested));
+      CHECK(test::compile_one(nvrtc, nested));
     }
   });
 }
@@ -149,7 +149,7 @@ TEST_CASE("A header in memory is found, and not the one of its name on disk (fie
                   "scale<3>");
     unit.headers = {{"deep/b.cuh", "#include \"planted.cuh\"\n#define DEEP PLANTED + 1\n"},
                     {"planted.cuh", "#pragma once\n#define PLANTED 2\n"}};
-    CHECK(nvrtc.compile(unit));
+    CHECK(test::compile_one(nvrtc, unit));
   });
 }
 
@@ -229,7 +229,8 @@ TEST_CASE("An option that names a second target does not change the target") {
       CAPTURE(option);
       registry::CompileUnit unit = scale_unit(kSm90a);
       unit.options = {option};
-      const auto compiled = nvrtc.compile(unit);  // NVRTC versions differ in what they refuse.
+      const auto compiled =
+          test::compile_one(nvrtc, unit);  // NVRTC versions differ in what they refuse.
       CHECK((!compiled || check_cubin(compiled->cubin, compiled->symbol, kSm90a)));
     }
   });
@@ -313,7 +314,7 @@ TEST_CASE("Two compiles of one unit give the same bytes, on one thread and on se
     std::vector<std::thread> threads;
     for (std::string& cubin : cubins) {
       threads.emplace_back([&nvrtc, &cubin] {
-        if (auto compiled = nvrtc.compile(scale_unit())) {
+        if (auto compiled = test::compile_one(nvrtc, scale_unit())) {
           cubin = std::move(compiled->cubin);
         }
       });

@@ -80,7 +80,7 @@ std::string try_compile(const ToolchainInputs& inputs) {
   if (!nvrtc) {
     return "not loaded: " + nvrtc.error().message;
   }
-  const auto compiled = nvrtc->compile(test::scale_unit());
+  const auto compiled = test::compile_one(*nvrtc, test::scale_unit());
   return compiled ? "compiled by " + toolchain->version() : "failed: " + compiled.error().message;
 }
 
@@ -241,7 +241,7 @@ TEST_CASE("Two processes compile one unit to the same bytes") {
   for (const Toolchain& toolchain : all_toolchains()) {
     const auto compile = [&toolchain] {
       const auto nvrtc = Nvrtc::load(toolchain);
-      const auto compiled = nvrtc->compile(test::scale_unit());
+      const auto compiled = test::compile_one(*nvrtc, test::scale_unit());
       return compiled ? compiled->cubin : std::string();
     };
     const std::string first = in_a_process(compile);

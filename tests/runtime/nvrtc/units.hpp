@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/nvrtc/compiler.hpp"
 #include "trait_registry/variant.hpp"
 
 namespace kiln::test {
@@ -29,6 +30,19 @@ __global__ void scale(float* data) { data[threadIdx.x] *= N; }
 
 inline registry::CompileUnit scale_unit(const Target& target = kSm90a) {
   return make_unit(kScale, "scale<3>", target);
+}
+
+/// A program of one kernel.
+struct Compiled : runtime::CompiledProgram, runtime::CompiledKernel {};
+
+inline Result<Compiled> compile_one(const runtime::Compiler& compiler,
+                                    const registry::CompileUnit& unit) {
+  Result<runtime::CompiledProgram> program = compiler.compile({&unit, 1});
+  if (!program) {
+    return tl::unexpected(std::move(program.error()));
+  }
+  runtime::CompiledKernel kernel = std::move(program->kernels.front());
+  return Compiled{std::move(*program), std::move(kernel)};
 }
 
 }  // namespace kiln::test

@@ -4,6 +4,7 @@
 #include "runtime/nvrtc/compiler.hpp"
 #include "runtime/nvrtc/source_key.hpp"
 #include "tests/runtime/nvrtc/toolchains.hpp"
+#include "tests/runtime/nvrtc/units.hpp"
 #include "trait_registry/registry.hpp"
 #include "trait_registry/target.hpp"
 #include "trait_registry/variant.hpp"
@@ -11,7 +12,7 @@
 namespace kiln::runtime {
 namespace {
 
-void check_compiled(const Variant& variant, const Compiled& compiled) {
+void check_compiled(const Variant& variant, const test::Compiled& compiled) {
   const bool pdl = variant.traits[kPdlTrait] != 0;
   CHECK(compiled.pdl_wait == pdl);
   CHECK((compiled.ptx.find("griddepcontrol") != std::string::npos) == pdl);
@@ -30,7 +31,7 @@ std::size_t compile_variants(const Nvrtc& nvrtc, const registry::BoundOp& bound,
     CAPTURE(to_string(variant));
     const auto unit = registry::compile_unit(variant);
     REQUIRE(unit);
-    const auto compiled = nvrtc.compile(*unit);
+    const auto compiled = test::compile_one(nvrtc, *unit);
     if (!compiled) {
       FAIL_CHECK(compiled.error().message);
       continue;
