@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cache/atomic_file.hpp"
 #include "trait_registry/pattern.hpp"
 
 namespace kiln::runtime {
@@ -70,6 +71,18 @@ std::string Manifest::text() const {
     separator = ",\n";
   }
   return text + "\n]}\n";
+}
+
+Status Manifest::write(cache::FileSystem& disk, const std::string& path,
+                       const std::string& temporary) const {
+  constexpr mode_t kMode = 0666;  // As readable as the umask says.
+  static_cast<void>(disk.remove(temporary));
+  cache::AtomicFile file(disk, temporary, path);
+  auto done = file.write(text(), kMode);
+  if (done) {
+    done = file.commit();
+  }
+  return done ? Status() : fail(ErrorCode::kIo, done.error().what);
 }
 
 void Manifest::merge(const Manifest& other) {

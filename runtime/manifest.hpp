@@ -52,6 +52,10 @@ struct Manifest {
 
   /// Sorted, one variant a line, a newline at the end: equal sets give equal text.
   std::string text() const;
+  /// Puts the text under `path`, whole or not at all. `temporary` is a name in the same directory
+  /// that nobody else writes meanwhile; what lies there is removed. Both paths are canonical.
+  Status write(cache::FileSystem& disk, const std::string& path,
+               const std::string& temporary) const;
   void merge(const Manifest& other);
   /// The same variants for each of these targets instead of their own.
   Manifest retargeted(std::span<const Target> targets) const;

@@ -107,8 +107,9 @@ void Recorder::save() {
   const std::size_t before = manifest->variants.size();
   manifest->merge(seen_);
   if (manifest->variants.size() > before) {
-    if (const Status replaced = replace(*manifest); !replaced) {
-      return stop(replaced.error().message);
+    // Who holds the lock is the only writer, so what lies there was left by one that died.
+    if (const Status written = manifest->write(disk_, path_, path_ + ".tmp"); !written) {
+      return stop(written.error().message);
     }
   }
   unsaved_ = false;
@@ -152,18 +153,6 @@ Result<Manifest> Recorder::stored() {
     return Manifest();
   }
   return Manifest::parse(content->bytes, path_);
-}
-
-Status Recorder::replace(const Manifest& manifest) {
-  const std::string temporary = path_ + ".tmp";
-  // Who holds the lock is the only writer, so what lies there was left by one that died.
-  static_cast<void>(disk_.remove(temporary));
-  cache::AtomicFile file(disk_, temporary, path_);
-  auto done = file.write(manifest.text(), kMode);
-  if (done) {
-    done = file.commit();
-  }
-  return done ? Status() : fail(ErrorCode::kIo, done.error().what);
 }
 
 void Recorder::stop(const std::string& why) {

@@ -46,7 +46,6 @@ class Recorder {
   Result<std::optional<Lock>> take_lock();
   /// What the file holds; nothing when there is no file.
   Result<Manifest> stored();
-  Status replace(const Manifest& manifest);
   void stop(const std::string& why);
 
   Logger logger_;

@@ -22,6 +22,7 @@ using Action = std::function<int()>;
 /// Each adds one subcommand to `app` and, when the user chose it, sets `action`.
 void add_ops(CLI::App& app, Action& action);
 void add_prebuild(CLI::App& app, Action& action);
+void add_manifest(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);

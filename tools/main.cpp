@@ -65,6 +65,7 @@ int run_command(int argc, char** argv) {
   Action action;
   add_ops(app, action);
   add_prebuild(app, action);
+  add_manifest(app, action);
   add_run(app, action);
   add_bench(app, action);
   add_cache(app, action);

@@ -6,7 +6,7 @@ import unittest
 
 from support import REPOSITORY, KilnTest
 
-COMMANDS = [["ops"], ["prebuild"], ["run"], ["bench"], ["cache"], ["doctor"], ["cache", "ls"], ["cache", "extract"]]
+COMMANDS = [["ops"], ["prebuild"], ["run"], ["bench"], ["cache"], ["doctor"], ["cache", "ls"], ["cache", "extract"], ["manifest"], ["manifest", "merge"]]
 
 
 class Usage(KilnTest):
