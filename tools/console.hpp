@@ -36,23 +36,4 @@ bool finish_output();
 /// "1 entry", "3 entries".
 std::string count(std::size_t n, std::string_view one, std::string_view many);
 
-/// How a long command shows where it is: a bar that redraws itself on a terminal, else one plain
-/// line per step, else (JSON without a terminal) nothing. Used from one thread at a time.
-class Progress {
- public:
-  explicit Progress(bool json);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void step(std::size_t done, std::size_t total, std::string_view line);
-
- private:
-  enum class Style { kNone, kLines, kBar };
-  void erase_bar() noexcept;
-
-  Style style_ = Style::kNone;
-  bool bar_shown_ = false;
-};
-
 }  // namespace kiln::tools

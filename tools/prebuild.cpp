@@ -10,6 +10,7 @@
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
 #include "tools/entries.hpp"
+#include "tools/progress.hpp"
 
 namespace kiln::tools {
 namespace {
