@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <random>
 #include <string>
@@ -19,7 +20,7 @@ void damage(const std::string& image, int rounds, Check&& check) {
     std::string damaged = image;
     for (std::size_t left = 1 + below(8); left > 0; --left) {
       const std::size_t from_end = below(64 * 16);
-      const std::size_t at = below(2) == 0             ? below(64)
+      const std::size_t at = below(2) == 0 ? below(std::min<std::size_t>(64, image.size()))
                              : from_end < image.size() ? image.size() - 1 - from_end
                                                        : below(image.size());
       damaged[at] = static_cast<char>(random());

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "tests/runtime/worker/workers.hpp"
+#include "tests/support/catch.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace kiln::runtime {

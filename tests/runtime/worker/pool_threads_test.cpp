@@ -3,6 +3,7 @@
 
 #include "runtime/worker/pool.hpp"
 #include "tests/runtime/worker/workers.hpp"
+#include "tests/support/catch.hpp"
 
 namespace kiln::runtime {
 namespace {

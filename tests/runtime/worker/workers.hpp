@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,7 +19,6 @@
 #include "runtime/worker/find_worker.hpp"
 #include "runtime/worker/pool.hpp"
 #include "tests/runtime/nvrtc/units.hpp"
-#include "tests/support/catch.hpp"
 
 namespace kiln::test {
 
