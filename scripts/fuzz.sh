@@ -35,4 +35,5 @@ fuzz() {  # NAME CORPUS
 
 fuzz entry_fuzz entry
 fuzz pack_fuzz pack
+fuzz message_fuzz message
 exit "$bad"

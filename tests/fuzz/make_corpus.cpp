@@ -1,4 +1,4 @@
-// Writes the fuzzers' corpus: DIR/entry and DIR/pack, from the samples of the tests.
+// Writes the fuzzers' corpus: DIR/entry, DIR/pack and DIR/message, from the samples of the tests.
 
 #include <filesystem>
 #include <string>
@@ -7,6 +7,7 @@
 #include "cache/entry.hpp"
 #include "cache/pack_writer.hpp"
 #include "tests/cache/samples.hpp"
+#include "tests/runtime/worker/samples.hpp"
 
 namespace {
 
@@ -29,6 +30,17 @@ std::string pack_of(const std::vector<Entry>& entries) {
   return value_or_throw(build_pack(addresses, read)).bytes;
 }
 
+void write_messages(const std::string& directory) {
+  using namespace kiln::test;
+  using namespace kiln::runtime;
+  write_bytes(directory + "/hello", encode_hello(sample_hello()));
+  write_bytes(directory + "/hello_reply", encode_hello_reply(sample_hello_reply()));
+  write_bytes(directory + "/hello_refused", encode_hello_reply({sample_failure()}));
+  write_bytes(directory + "/compile", encode_compile(sample_units()).value());
+  write_bytes(directory + "/compile_reply", encode_compile_reply(sample_compile_reply()));
+  write_bytes(directory + "/compile_failed", encode_compile_reply({sample_failure()}));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -49,5 +61,6 @@ int main(int argc, char** argv) {
   write_bytes(directory + "/pack/one", pack_of({small}));
   write_bytes(directory + "/pack/three", pack_of({small, other, nested}));
   write_bytes(directory + "/pack/compressed", pack_of({large, small}));
+  write_messages(directory + "/message");
   return 0;
 }
