@@ -1,5 +1,6 @@
 #include "cache/entry.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -37,6 +38,9 @@ std::string encode_metadata(const Entry& entry) {
       .number("spill_store_bytes", entry.resources.spill_store_bytes)
       .number("spill_load_bytes", entry.resources.spill_load_bytes)
       .number("pdl_wait", entry.pdl_wait ? 1 : 0);
+  if (!entry.members.empty()) {
+    writer.list("members", entry.members);
+  }
   return std::move(writer).take();
 }
 
@@ -64,6 +68,16 @@ class MetadataReader {
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     ok_ = parsed.ec == std::errc() && value >= 0 && value <= limit;
     return ok_ ? value : 0;
+  }
+
+  // A list that may be left out, but is not empty.
+  std::vector<std::string> optional_list(std::string_view name) {
+    if (next_ == fields_.size()) {
+      return {};
+    }
+    KeyField* field = next(KeyField::Type::kList, name);
+    ok_ = field != nullptr && !field->values.empty();
+    return ok_ ? std::move(field->values) : std::vector<std::string>();
   }
 
   bool complete() const noexcept { return ok_ && next_ == fields_.size(); }
@@ -100,8 +114,13 @@ Result<Entry> decode_metadata(std::string_view metadata) {
   entry.resources.spill_store_bytes = reader.number("spill_store_bytes");
   entry.resources.spill_load_bytes = reader.number("spill_load_bytes");
   entry.pdl_wait = reader.number("pdl_wait", 1) == 1;
+  entry.members = reader.optional_list("members");
   if (!reader.complete()) {
     return bad("its metadata does not have the fields of this format version");
+  }
+  if (!entry.members.empty() && std::find(entry.members.begin(), entry.members.end(),
+                                          entry.source.digest.hex()) == entry.members.end()) {
+    return bad("its image does not list the kernel that the entry is for");
   }
   return entry;
 }

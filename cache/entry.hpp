@@ -16,7 +16,11 @@
 ///   metadata := key material of kind "kiln.entry" (grammar in cache/key.hpp) with the fields, in
 ///               this order: text target, text source, number major, number minor, text toolchain,
 ///               text symbol, text label, number registers, number shared_bytes, number
-///               stack_bytes, number spill_store_bytes, number spill_load_bytes, number pdl_wait
+///               stack_bytes, number spill_store_bytes, number spill_load_bytes, number pdl_wait,
+///               and, where the image holds more than one kernel, list members
+///   members  := the source digests, in hex, of all kernels that were compiled into this image
+///               together, in that order; that of `source` is one of them. Each of them has a file
+///               of its own with the same image, so that damage to one is damage to one.
 ///   footer   := "KilnEnt\n" u32(format version) u32(0) u64(image bytes) u64(metadata bytes)
 ///               XXH3-128 of all bytes of the file before it, as two u64: low, high
 ///   Integers are little-endian. Nothing in an entry depends on time, host, user or path: equal
@@ -30,6 +34,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "cache/key.hpp"
@@ -54,6 +59,9 @@ struct Entry {
   std::string label;   ///< How listings call it; not part of the key, may be empty.
   Resources resources;
   bool pdl_wait = false;
+  /// Source digests, in hex, of all kernels in the image, its own among them; empty when its own is
+  /// the only one.
+  std::vector<std::string> members;
   std::string image;
 };
 

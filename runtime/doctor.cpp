@@ -19,11 +19,11 @@ using Ability = DoctorReport::Ability;
 
 /// Why this target cannot be compiled here; empty when it can.
 std::string why_not_compilable(KernelProvider& provider, const Target& target) {
-  const Result<Nvrtc>& nvrtc = provider.compiler();
-  if (!nvrtc) {
+  const Result<std::unique_ptr<Compiler>>& compiler = provider.source().compiler();
+  if (!compiler) {
     return "no usable NVRTC was found";
   }
-  Status status = nvrtc->check_target(target);
+  Status status = (*compiler)->check_target(target);
   return status ? std::string() : std::move(status.error().message);
 }
 
@@ -55,7 +55,7 @@ DoctorReport::Driver examine_driver(Engine::Impl& engine) {
 
 DoctorReport::Nvrtc examine_nvrtc(KernelProvider& provider) {
   DoctorReport::Nvrtc report;
-  const Result<Toolchain>& toolchain = provider.toolchain();
+  const Result<Toolchain>& toolchain = provider.source().toolchain();
   if (!toolchain) {
     report.problem = toolchain.error().message;
     return report;
@@ -67,10 +67,10 @@ DoctorReport::Nvrtc examine_nvrtc(KernelProvider& provider) {
   report.builtins_id = toolchain->builtins_id;
   report.origin = toolchain->origin;
   report.passed_over = toolchain->passed_over;
-  const Result<Nvrtc>& nvrtc = provider.compiler();
-  report.usable = nvrtc.has_value();
-  if (!nvrtc) {
-    report.problem = nvrtc.error().message;
+  const Result<std::unique_ptr<Compiler>>& compiler = provider.source().compiler();
+  report.usable = compiler.has_value();
+  if (!compiler) {
+    report.problem = compiler.error().message;
   }
   return report;
 }

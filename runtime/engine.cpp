@@ -6,6 +6,7 @@
 
 #include "runtime/engine_impl.hpp"
 #include "runtime/prebuild.hpp"
+#include "runtime/warmup.hpp"
 #include "trait_registry/variant.hpp"
 
 namespace kiln {
@@ -27,6 +28,23 @@ cache::StoreOptions store_options(const EngineOptions& options,
   return store;
 }
 
+runtime::ProviderOptions provider_options(const EngineOptions& options,
+                                          const runtime::Environment& environment) {
+  return {.compiler = {.forbidden = environment.jit == JitPolicy::kForbid,
+                       .toolchain = environment.toolchain,
+                       .in_process = environment.compile_in_process,
+                       .worker = environment.compile_worker,
+                       .workers = environment.compile_jobs,
+                       .timeout = options.compile_timeout},
+          .policy = environment.jit};
+}
+
+runtime::LauncherOptions launcher_options(const EngineOptions& options,
+                                          const runtime::Environment& environment) {
+  return {
+      .driver_path = options.driver, .pdl = options.pdl, .check = environment.check, .used = {}};
+}
+
 void throw_if_failed(Status&& status) {
   value_or_throw(std::move(status));
 }
@@ -37,12 +55,32 @@ Engine::Impl::Impl(const EngineOptions& options, const runtime::Environment& env
     : logger_(options.log),
       root_choice_(cache::choose_root(environment.root)),
       store_(store_options(options, environment, logger_)),
-      provider_(store_, environment.toolchain),
-      launcher_({.driver_path = options.driver, .pdl = options.pdl, .check = environment.check},
-                provider_) {
+      provider_(store_, provider_options(options, environment), logger_),
+      launcher_(launcher_options(options, environment), provider_) {
   for (const std::string& warning : environment.warnings) {
     logger_.warn_once(warning, warning);
   }
+}
+
+Prefetch Engine::Impl::start(runtime::Prefetcher::Task task) {
+  const auto threads = static_cast<std::size_t>(provider_.source().jobs());
+  return Prefetch(prefetcher_.add(std::move(task), threads));
+}
+
+bool Prefetch::ready() const noexcept {
+  return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+void Prefetch::wait() const {
+  done_.wait();
+}
+
+bool Prefetch::wait_for(std::chrono::nanoseconds limit) const {
+  return done_.wait_for(limit) == std::future_status::ready;
+}
+
+void Prefetch::get() const {
+  done_.get();
 }
 
 const Op& OpHandle::op() const noexcept {
@@ -92,6 +130,38 @@ void Engine::launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
 void Engine::launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,
                     const LaunchOptions& options) {
   launch(this->op(op), {args.begin(), args.size()}, stream, options);
+}
+
+Prefetch Engine::prefetch(OpHandle op, std::span<const Arg> args) {
+  runtime::Launcher& launcher = impl_->launcher();
+  return impl_->start([&launcher, call = value_or_throw(launcher.shapes(Impl::bound(op), args))] {
+    return launcher.fetch(call);
+  });
+}
+
+Prefetch Engine::prefetch(std::string_view op, std::initializer_list<Arg> args) {
+  return prefetch(this->op(op), {args.begin(), args.size()});
+}
+
+Prefetch Engine::prefetch(const Variant& variant) {
+  runtime::KernelProvider& provider = impl_->provider();
+  auto candidate = value_or_throw(runtime::Candidate::of(variant));
+  return impl_->start([&provider, candidate = std::move(candidate)]() -> Status {
+    const auto obtained = provider.obtain({&candidate, 1});
+    return obtained ? Status() : tl::unexpected(obtained.error());
+  });
+}
+
+WarmupReport Engine::warmup(const WarmupRequest& request) {
+  return runtime::warmup(*impl_, request);
+}
+
+std::vector<Target> Engine::device_targets() {
+  return value_or_throw(impl_->launcher().current_targets());
+}
+
+void Engine::forget_compile_failures() {
+  impl_->provider().forget_failures();
 }
 
 std::vector<Variant> Engine::variants(OpHandle op, const Target& target) const {

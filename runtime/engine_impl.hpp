@@ -9,6 +9,7 @@
 #include "runtime/environment.hpp"
 #include "runtime/kernel_provider.hpp"
 #include "runtime/launcher.hpp"
+#include "runtime/prefetcher.hpp"
 #include "trait_registry/registry.hpp"
 
 namespace kiln {
@@ -25,6 +26,8 @@ class Engine::Impl {
   cache::Store& store() noexcept { return store_; }
   runtime::KernelProvider& provider() noexcept { return provider_; }
   runtime::Launcher& launcher() noexcept { return launcher_; }
+  /// Runs the task in the background, beside as many others as there may be compiles.
+  Prefetch start(runtime::Prefetcher::Task task);
   static const registry::BoundOp& bound(OpHandle op) noexcept {
     return *static_cast<const registry::BoundOp*>(op.bound_);
   }
@@ -38,6 +41,7 @@ class Engine::Impl {
   cache::Store store_;
   runtime::KernelProvider provider_;
   runtime::Launcher launcher_;
+  runtime::Prefetcher prefetcher_;  // Last: its tasks use the others.
 };
 
 }  // namespace kiln

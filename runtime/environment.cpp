@@ -1,5 +1,7 @@
 #include "runtime/environment.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -9,6 +11,8 @@
 
 namespace kiln::runtime {
 namespace {
+
+constexpr int kMaxCompileJobs = 1024;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -53,6 +57,43 @@ std::optional<Value> limit(const std::optional<Value>& option, const char* name,
   return *parsed;
 }
 
+JitPolicy jit_policy() {
+  const std::string text = variable("KILN_JIT");
+  if (text.empty() || text == "allow") {
+    return JitPolicy::kAllow;
+  }
+  if (text == "warn") {
+    return JitPolicy::kWarn;
+  }
+  if (text == "forbid") {
+    return JitPolicy::kForbid;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("KILN_JIT is \"{}\"; it must be allow, warn or forbid", text));
+}
+
+int parse_jobs(int option, std::vector<std::string>& warnings) {
+  const std::string text = variable("KILN_COMPILE_JOBS");
+  if (option > 0 || text.empty()) {
+    return std::max(option, 0);
+  }
+  int jobs = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), jobs);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || jobs < 1 ||
+      jobs > kMaxCompileJobs) {
+    warnings.push_back(
+        fmt::format("compile: KILN_COMPILE_JOBS is \"{}\", not a number from 1 to {}, "
+                    "and is left out.",
+                    text, kMaxCompileJobs));
+    return 0;
+  }
+  return jobs;
+}
+
+std::string text(const std::string& option, const char* name) {
+  return option.empty() ? variable(name) : option;
+}
+
 }  // namespace
 
 Environment Environment::read(const EngineOptions& options) {
@@ -73,6 +114,13 @@ Environment Environment::read(const EngineOptions& options) {
   environment.layers = paths(options.read_only_layers, "KILN_CACHE_LAYERS");
   environment.trusted_keys = paths(options.trusted_keys, "KILN_TRUSTED_KEYS");
   environment.toolchain = ToolchainInputs::from_environment(options.nvrtc);
+  environment.jit = options.jit ? *options.jit : jit_policy();
+  environment.compile_in_process =
+      options.compile_in_process.value_or(flag("KILN_COMPILE_IN_PROCESS"));
+  environment.compile_worker = text(options.compile_worker, "KILN_COMPILE_WORKER");
+  environment.compile_jobs = parse_jobs(options.compile_jobs, environment.warnings);
+  environment.record = text(options.record, "KILN_RECORD");
+  environment.trace = text(options.trace, "KILN_TRACE");
   environment.check = options.check.value_or(flag("KILN_CHECK"));
   return environment;
 }

@@ -1,5 +1,6 @@
 #include "runtime/kernel_provider.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -36,20 +37,35 @@ std::vector<cache::SourceKey> sources_of(std::span<const Candidate> candidates) 
   return sources;
 }
 
-// The first candidate that this NVRTC can make.
-Result<std::size_t> compilable(std::span<const Candidate> candidates, const Nvrtc& nvrtc) {
-  std::optional<Failure> first;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    Status status = nvrtc.check_target(candidates[i].unit.target);
-    if (status) {
-      return i;
-    }
-    if (!first) {
-      first = std::move(status.error());
+// What the compiler made of one unit of a program.
+std::shared_ptr<const cache::Entry> entry_of(const Candidate& candidate,
+                                             const cache::ToolchainKey& toolchain,
+                                             CompiledKernel kernel,
+                                             std::vector<std::string> members, std::string image) {
+  return std::make_shared<const cache::Entry>(cache::Entry{.source = candidate.source,
+                                                           .toolchain = toolchain,
+                                                           .symbol = std::move(kernel.symbol),
+                                                           .label = candidate.unit.label,
+                                                           .resources = kernel.resources,
+                                                           .pdl_wait = kernel.pdl_wait,
+                                                           .members = std::move(members),
+                                                           .image = std::move(image)});
+}
+
+// A kernel of another thread's making, or one that is kept.
+Result<Obtained> take_over(std::shared_ptr<const cache::Entry> entry, std::size_t index,
+                           const Accept* accept) {
+  if (accept != nullptr) {
+    if (auto accepted = (*accept)(*entry); !accepted) {
+      return tl::unexpected(std::move(accepted.error().failure));
     }
   }
-  first->message = candidates.front().unit.label + ": " + first->message;
-  return tl::unexpected(std::move(*first));
+  return Obtained{std::move(entry), index, true, false, {}};
+}
+
+// Whether trying again in this process can only give the same.
+bool is_lasting(ErrorCode code) {
+  return code == ErrorCode::kCompileFailed || code == ErrorCode::kCompilerLost;
 }
 
 }  // namespace
@@ -63,54 +79,37 @@ Result<Candidate> Candidate::of(const Variant& variant) {
   return Candidate{std::move(*unit), std::move(source)};
 }
 
-KernelProvider::KernelProvider(cache::Store& store, ToolchainInputs inputs)
-    : store_(store), inputs_(std::move(inputs)) {}
+KernelProvider::KernelProvider(cache::Store& store, ProviderOptions options, const Logger& logger)
+    : store_(store),
+      options_(std::move(options)),
+      logger_(logger),
+      source_(options_.compiler, logger) {}
 
-const Result<Toolchain>& KernelProvider::toolchain() {
-  std::call_once(found_once_, [this] {
-    toolchain_.emplace(find_toolchain(inputs_));
-    if (*toolchain_) {
-      toolchain_key_ = toolchain_key(**toolchain_);
-    }
-  });
-  return *toolchain_;
-}
-
-const Result<Nvrtc>& KernelProvider::compiler() {
-  std::call_once(loaded_once_, [this] {
-    const Result<Toolchain>& found = toolchain();
-    if (found) {
-      compiler_.emplace(Nvrtc::load(*found));
-    } else {
-      compiler_.emplace(tl::unexpected(found.error()));
-    }
-  });
-  return *compiler_;
-}
-
-std::shared_ptr<const cache::Entry> KernelProvider::kept(const cache::SourceKey& source) {
-  const std::lock_guard lock(kept_mutex_);
-  const auto found = kept_.find(source.digest);
-  return found != kept_.end() ? found->second : nullptr;
-}
-
-bool KernelProvider::cached(std::span<const Candidate> candidates,
-                            std::optional<int> driver_major) {
-  const std::vector<cache::SourceKey> sources = sources_of(candidates);
-  const auto is_stored = [&](const cache::ToolchainKey* key) {
-    return store_.lookup(query_for(sources, key, driver_major)).has_value();
-  };
-  if (!toolchain()) {
-    return is_stored(nullptr);
-  }
-  return is_stored(&toolchain_key_) || (!compiler() && is_stored(nullptr));
+std::optional<Obtained> KernelProvider::find_cached(std::span<const Candidate> candidates,
+                                                    std::optional<int> driver_major) {
+  Request request{.candidates = candidates, .driver_major = driver_major};
+  std::optional<Result<Obtained>> found = find(request);
+  return found && *found ? std::optional(std::move(**found)) : std::nullopt;
 }
 
 Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, const Accept& accept,
                                         std::optional<int> driver_major) {
-  Request request{candidates, accept, driver_major};
-  std::optional<Result<Obtained>> found = find(request);
-  return found ? std::move(*found) : find_or_compile(request);
+  Request request{candidates, accept ? &accept : nullptr, driver_major};
+  if (std::optional<Result<Obtained>> found = find(request)) {
+    return std::move(*found);
+  }
+  const Result<std::size_t> index = compilable(request);
+  if (!index) {
+    return tl::unexpected(index.error());
+  }
+  FlightTable::Joined joined = flights_.join(candidates[*index].source.digest);
+  if (joined.failure) {
+    return tl::unexpected(std::move(*joined.failure));
+  }
+  if (joined.entry) {
+    return take_over(std::move(joined.entry), *index, request.accept);
+  }
+  return lead(std::move(*joined.flight), request, *index);
 }
 
 std::optional<Result<Obtained>> KernelProvider::find(Request& request) {
@@ -118,11 +117,11 @@ std::optional<Result<Obtained>> KernelProvider::find(Request& request) {
     return found;
   }
   std::optional<Result<Obtained>> found;
-  if (toolchain()) {
-    found = find_stored(request, &toolchain_key_);
+  if (source_.toolchain()) {
+    found = find_stored(request, &source_.toolchain_key());
   }
   // A toolchain that turns out not to load is like none: entries of any other will do.
-  if (!found && !(toolchain() && compiler())) {
+  if (!found && !(source_.toolchain() && source_.compiler())) {
     found = find_stored(request, nullptr);
   }
   return found;
@@ -130,13 +129,8 @@ std::optional<Result<Obtained>> KernelProvider::find(Request& request) {
 
 std::optional<Result<Obtained>> KernelProvider::find_kept(const Request& request) {
   for (std::size_t i = 0; i < request.candidates.size(); ++i) {
-    if (auto entry = kept(request.candidates[i].source)) {
-      if (request.accept) {
-        if (auto accepted = request.accept(*entry); !accepted) {
-          return tl::unexpected(std::move(accepted.error().failure));
-        }
-      }
-      return Obtained{std::move(entry), i, true, false, {}};
+    if (auto entry = flights_.kept(request.candidates[i].source.digest)) {
+      return take_over(std::move(entry), i, request.accept);
     }
   }
   return std::nullopt;
@@ -148,8 +142,8 @@ std::optional<Result<Obtained>> KernelProvider::find_stored(Request& request,
   const cache::Query query = query_for(sources, key, request.driver_major, request.asked_before);
   // Ends, since a rejected entry is not given again.
   while (std::optional<cache::Hit> hit = store_.lookup(query)) {
-    if (request.accept) {
-      auto accepted = request.accept(hit->entry);
+    if (request.accept != nullptr) {
+      auto accepted = (*request.accept)(hit->entry);
       if (!accepted && !accepted.error().image_refused) {
         return tl::unexpected(std::move(accepted.error().failure));
       }
@@ -168,70 +162,167 @@ std::optional<Result<Obtained>> KernelProvider::find_stored(Request& request,
   return std::nullopt;
 }
 
-Result<Obtained> KernelProvider::find_or_compile(Request& request) {
-  const Result<Nvrtc>& nvrtc = compiler();
-  if (!nvrtc) {
-    return fail(nvrtc.error().code,
-                fmt::format("{} is not in the cache ({}) and cannot be "
-                            "compiled: {}{}",
-                            request.candidates.front().unit.label, store_.root_description(),
-                            nvrtc.error().message, request.refusals));
-  }
-  const Result<std::size_t> index = compilable(request.candidates, *nvrtc);
-  if (!index) {
-    return tl::unexpected(index.error());
-  }
-  // Held until the kernel is stored, so that who waits for it finds it.
-  const cache::CompileLock lock = store_.lock(request.candidates[*index].source, toolchain_key_);
-  request.asked_before = true;
-  if (auto found = find(request)) {
-    return std::move(*found);
-  }
-  return compile(*nvrtc, request, *index);
+Failure KernelProvider::forbidden(const Request& request) const {
+  const registry::CompileUnit& unit = request.candidates.front().unit;
+  const std::string root = store_.writable_root();
+  return {ErrorCode::kCompileForbidden,
+          fmt::format("{} is in no cache (the root is {}) and compiling is forbidden here "
+                      "(EngineOptions::jit, KILN_JIT). This provides it: kiln prebuild --op {} "
+                      "--arch {}{}; for an op of the engine's own, Engine::prebuild where it is "
+                      "registered.{}",
+                      unit.label, store_.root_description(),
+                      unit.label.substr(0, unit.label.find(' ')), to_string(unit.target),
+                      root.empty() ? "" : " --cache " + root, request.refusals)};
 }
 
-Result<Obtained> KernelProvider::compile(const Nvrtc& nvrtc, const Request& request,
+Result<std::size_t> KernelProvider::compilable(const Request& request) {
+  if (!may_compile()) {
+    return tl::unexpected(forbidden(request));
+  }
+  const std::string& label = request.candidates.front().unit.label;
+  const Result<std::unique_ptr<Compiler>>& compiler = source_.compiler();
+  if (!compiler) {
+    return fail(compiler.error().code,
+                fmt::format("{} is not in the cache ({}) and cannot be compiled: {}{}", label,
+                            store_.root_description(), compiler.error().message, request.refusals));
+  }
+  std::optional<Failure> first;
+  for (std::size_t i = 0; i < request.candidates.size(); ++i) {
+    Status status = (*compiler)->check_target(request.candidates[i].unit.target);
+    if (status) {
+      return i;
+    }
+    if (!first) {
+      first = std::move(status.error());
+    }
+  }
+  return fail(first->code, label + ": " + first->message);
+}
+
+Result<Obtained> KernelProvider::lead(FlightTable::Flight flight, Request& request,
+                                      std::size_t index) {
+  // Held until the kernel is stored, so that who waits for it finds it.
+  const cache::CompileLock lock =
+      store_.lock(request.candidates[index].source, source_.toolchain_key());
+  request.asked_before = true;
+  if (std::optional<Result<Obtained>> found = find(request)) {
+    if (*found && (*found)->candidate == index) {
+      flight.land((*found)->entry, false);
+    }
+    return std::move(*found);
+  }
+  return compile(std::move(flight), request, index);
+}
+
+Result<CompiledProgram> KernelProvider::run_compiler(std::span<const registry::CompileUnit> units) {
+  compiles_.fetch_add(units.size(), std::memory_order_relaxed);
+  for (const registry::CompileUnit& unit : units) {
+    if (options_.policy == JitPolicy::kWarn) {
+      logger_.warn_once(
+          "jit " + unit.label,
+          fmt::format("compile: {} was in no cache and is compiled now; prebuild it.", unit.label));
+    }
+  }
+  return (*source_.compiler())->compile(units);
+}
+
+Result<Obtained> KernelProvider::compile(FlightTable::Flight flight, const Request& request,
                                          std::size_t index) {
   const Candidate& candidate = request.candidates[index];
-  compiles_.fetch_add(1, std::memory_order_relaxed);
-  Result<CompiledProgram> compiled = nvrtc.compile({&candidate.unit, 1});
+  Result<CompiledProgram> compiled = run_compiler({&candidate.unit, 1});
   if (!compiled) {
+    if (is_lasting(compiled.error().code)) {
+      flight.fail(compiled.error());
+    }
     return tl::unexpected(std::move(compiled.error()));
   }
-  auto entry = std::make_shared<const cache::Entry>(
-      cache::Entry{.source = candidate.source,
-                   .toolchain = toolchain_key_,
-                   .symbol = std::move(compiled->kernels.front().symbol),
-                   .label = candidate.unit.label,
-                   .resources = compiled->kernels.front().resources,
-                   .pdl_wait = compiled->kernels.front().pdl_wait,
-                   .image = std::move(compiled->cubin)});
-  if (request.accept) {
-    auto accepted = request.accept(*entry);
+  auto entry = entry_of(candidate, source_.toolchain_key(), std::move(compiled->kernels.front()),
+                        {}, std::move(compiled->cubin));
+  if (request.accept != nullptr) {
+    auto accepted = (*request.accept)(*entry);
     if (!accepted && accepted.error().image_refused) {
-      return fail(ErrorCode::kDriverError,
-                  fmt::format("the driver refuses {} as NVRTC {} ({}) just compiled it: {}.{}",
-                              candidate.unit.label, nvrtc.toolchain().version(),
-                              nvrtc.toolchain().nvrtc_path, accepted.error().failure.message,
-                              request.refusals));
+      const Toolchain& toolchain = *source_.toolchain();
+      Failure failure{ErrorCode::kDriverError,
+                      fmt::format("the driver refuses {} as NVRTC {} ({}) just compiled it: {}.{}",
+                                  candidate.unit.label, toolchain.version(), toolchain.nvrtc_path,
+                                  accepted.error().failure.message, request.refusals)};
+      flight.fail(failure);
+      return tl::unexpected(std::move(failure));
     }
     if (!accepted) {
       return tl::unexpected(std::move(accepted.error().failure));
     }
   }
-  Obtained obtained{std::move(entry), index, false, false, {}};
-  store(obtained);
-  return obtained;
+  return store(std::move(flight), std::move(entry), index);
 }
 
-void KernelProvider::store(Obtained& obtained) {
-  Status published = store_.publish(*obtained.entry);
-  obtained.stored = published.has_value();
-  if (!published) {
-    obtained.store_problem = std::move(published.error().message);
-    const std::lock_guard lock(kept_mutex_);
-    kept_.emplace(obtained.entry->source.digest, obtained.entry);
+Obtained KernelProvider::store(FlightTable::Flight flight,
+                               std::shared_ptr<const cache::Entry> entry, std::size_t index) {
+  Status published = store_.publish(*entry);
+  flight.land(entry, !published);
+  return {std::move(entry), index, false, published.has_value(),
+          published ? std::string() : std::move(published.error().message)};
+}
+
+std::vector<Result<Obtained>> KernelProvider::obtain_group(std::span<const Candidate> members) {
+  std::vector<std::optional<Result<Obtained>>> found(members.size());
+  bool none = members.size() > 1 && may_compile();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    Request request{.candidates = members.subspan(i, 1)};
+    found[i] = find(request);
+    none = none && !found[i];
   }
+  if (none) {
+    if (auto made = compile_group(members)) {
+      return std::move(*made);
+    }
+  }
+  std::vector<Result<Obtained>> results;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    results.push_back(found[i] ? std::move(*found[i]) : obtain(members.subspan(i, 1)));
+  }
+  return results;
+}
+
+std::optional<std::vector<Result<Obtained>>> KernelProvider::compile_group(
+    std::span<const Candidate> members) {
+  if (!compilable({.candidates = members})) {
+    return std::nullopt;
+  }
+  std::vector<FlightTable::Flight> flights;
+  std::vector<registry::CompileUnit> units;
+  std::vector<std::string> digests;
+  for (const Candidate& member : members) {
+    std::optional<FlightTable::Flight> flight = flights_.try_lead(member.source.digest);
+    if (!flight) {
+      return std::nullopt;
+    }
+    flights.push_back(std::move(*flight));
+    units.push_back(member.unit);
+    digests.push_back(member.source.digest.hex());
+  }
+  // One lock stands for the group, since nobody may hold two: processes that compile the group wait
+  // for each other, and one that compiles another member alone does not.
+  const cache::CompileLock lock = store_.lock(members.front().source, source_.toolchain_key());
+  const bool any_made = std::any_of(members.begin(), members.end(), [&](const Candidate& member) {
+    Request request{.candidates = {&member, 1}, .asked_before = true};
+    return find(request).has_value();
+  });
+  if (any_made) {
+    return std::nullopt;
+  }
+  Result<CompiledProgram> compiled = run_compiler(units);
+  if (!compiled) {
+    return std::nullopt;
+  }
+  std::vector<Result<Obtained>> made;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    made.emplace_back(store(std::move(flights[i]),
+                            entry_of(members[i], source_.toolchain_key(),
+                                     std::move(compiled->kernels[i]), digests, compiled->cubin),
+                            0));
+  }
+  return made;
 }
 
 KernelInfo kernel_info(const Candidate& candidate, const Obtained& obtained, double seconds) {

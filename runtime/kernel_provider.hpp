@@ -3,21 +3,21 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <kiln/engine.hpp>
 
+#include "base/logger.hpp"
 #include "base/result.hpp"
 #include "cache/entry.hpp"
 #include "cache/store.hpp"
+#include "runtime/compiler_source.hpp"
+#include "runtime/flight_table.hpp"
 #include "runtime/load_failure.hpp"
-#include "runtime/nvrtc/compiler.hpp"
-#include "runtime/nvrtc/toolchain.hpp"
 #include "trait_registry/variant.hpp"
 
 namespace kiln::runtime {
@@ -42,67 +42,89 @@ struct Obtained {
 /// Tries to use an entry, for example by loading it into the driver.
 using Accept = std::function<tl::expected<void, LoadFailure>(const cache::Entry&)>;
 
+/// What a provider may do about a kernel that is in no cache.
+struct ProviderOptions {
+  CompilerOptions compiler;
+  JitPolicy policy = JitPolicy::kAllow;
+};
+
 /// Makes kernels appear: from the cache, else by compiling them into it. Finds NVRTC at the first
-/// lookup and loads it at the first compile. All members may be called from any thread. A call that
-/// misses waits while another thread or process compiles the same kernel into the same root (or one
-/// in 256 others: they share locks), for no longer than StoreOptions::lock_times says; a hit waits
-/// for nobody.
+/// lookup and starts it at the first compile; under JitPolicy::kForbid it does neither. All members
+/// may be called from any thread. A call that misses waits while another thread compiles the same
+/// kernel, or another process into the same root (or one in 256 others: they share locks), for no
+/// longer than StoreOptions::lock_times says; a hit waits for nobody.
 class KernelProvider {
  public:
-  KernelProvider(cache::Store& store, ToolchainInputs inputs);
+  KernelProvider(cache::Store& store, ProviderOptions options, const Logger& logger);
 
   /// The first candidate in the cache that `accept` takes, else the first that this NVRTC knows,
   /// compiled. An entry that the driver refuses is rejected and the next one tried; a fresh compile
-  /// that it refuses is the error, and is not stored. `accept` may be empty. `driver_major` keeps
-  /// entries of later CUDA majors out when any toolchain's will do.
+  /// that it refuses is the error, and is not stored. A kernel that cannot be compiled is compiled
+  /// once, and the error given again until forget_failures(). `accept` may be empty. `driver_major`
+  /// keeps entries of later CUDA majors out when any toolchain's will do.
   Result<Obtained> obtain(std::span<const Candidate> candidates, const Accept& accept = {},
                           std::optional<int> driver_major = std::nullopt);
 
-  /// Whether obtain() would find one of the candidates in the cache. Compiles nothing.
+  /// As obtain() for each of several kernels of which any two are same_program(). When none of them
+  /// is there yet they are compiled as one program, which takes about half the time, and share one
+  /// image; one that another process compiles alone meanwhile may then be compiled twice.
+  std::vector<Result<Obtained>> obtain_group(std::span<const Candidate> members);
+
+  /// What obtain() would find in the cache. Compiles nothing.
+  std::optional<Obtained> find_cached(std::span<const Candidate> candidates,
+                                      std::optional<int> driver_major = std::nullopt);
+  /// Whether it would find something.
   bool cached(std::span<const Candidate> candidates,
-              std::optional<int> driver_major = std::nullopt);
+              std::optional<int> driver_major = std::nullopt) {
+    return find_cached(candidates, driver_major).has_value();
+  }
 
-  /// The toolchain found on this machine; the same answer at every call.
-  const Result<Toolchain>& toolchain();
-  /// The loaded NVRTC; the same answer at every call.
-  const Result<Nvrtc>& compiler();
+  /// Has kernels that could not be compiled tried again.
+  void forget_failures() { flights_.forget_failures(); }
 
+  CompilerSource& source() noexcept { return source_; }
+  JitPolicy policy() const noexcept { return options_.policy; }
+
+  /// Instantiations given to the compiler.
   std::uint64_t compiles() const noexcept { return compiles_.load(std::memory_order_relaxed); }
 
  private:
   /// One call of obtain().
   struct Request {
     std::span<const Candidate> candidates;
-    const Accept& accept;
-    std::optional<int> driver_major;
+    const Accept* accept = nullptr;  ///< May be null.
+    std::optional<int> driver_major{};
     bool asked_before = false;  ///< The store has counted the miss.
     std::string refusals{};     ///< What the driver refused so far.
   };
 
-  std::shared_ptr<const cache::Entry> kept(const cache::SourceKey& source);
+  bool may_compile() const noexcept { return options_.policy != JitPolicy::kForbid; }
   /// A kernel that need not be compiled, or why `accept` failed for it.
   std::optional<Result<Obtained>> find(Request& request);
   std::optional<Result<Obtained>> find_kept(const Request& request);
   /// The first stored entry that `accept` takes, of the toolchain `key` or, when null, of any.
   /// What the driver refuses is rejected. Nothing when the store has none.
   std::optional<Result<Obtained>> find_stored(Request& request, const cache::ToolchainKey* key);
-  /// After a miss. Looks again once nobody else compiles the kernel.
-  Result<Obtained> find_or_compile(Request& request);
-  Result<Obtained> compile(const Nvrtc& nvrtc, const Request& request, std::size_t index);
-  void store(Obtained& obtained);
+  /// The first candidate that the compiler can make, or why there is none.
+  Result<std::size_t> compilable(const Request& request);
+  Failure forbidden(const Request& request) const;
+  /// After a miss: looks again once nobody else compiles the kernel, then compiles it.
+  Result<Obtained> lead(FlightTable::Flight flight, Request& request, std::size_t index);
+  Result<Obtained> compile(FlightTable::Flight flight, const Request& request, std::size_t index);
+  /// Nothing when they are better obtained one by one: somebody is at one of them, has made it, or
+  /// the program does not compile.
+  std::optional<std::vector<Result<Obtained>>> compile_group(std::span<const Candidate> members);
+  Result<CompiledProgram> run_compiler(std::span<const registry::CompileUnit> units);
+  /// Publishes a fresh entry and lands its flight.
+  Obtained store(FlightTable::Flight flight, std::shared_ptr<const cache::Entry> entry,
+                 std::size_t index);
 
   cache::Store& store_;
-  const ToolchainInputs inputs_;
-  std::once_flag found_once_;
-  std::once_flag loaded_once_;
-  std::optional<Result<Toolchain>> toolchain_;
-  cache::ToolchainKey toolchain_key_;  // Of toolchain_, when there is one.
-  std::optional<Result<Nvrtc>> compiler_;
+  const ProviderOptions options_;
+  const Logger logger_;
+  CompilerSource source_;
+  FlightTable flights_;
   std::atomic<std::uint64_t> compiles_{0};
-
-  // Entries that no directory took, so that each is still compiled once.
-  std::mutex kept_mutex_;
-  std::map<cache::Digest, std::shared_ptr<const cache::Entry>> kept_;
 };
 
 /// What Engine::compile and Engine::prebuild report.

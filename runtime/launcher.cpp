@@ -54,6 +54,69 @@ Status check_capture(const Driver& driver, const std::string& op, CUstream strea
   return {};
 }
 
+tl::unexpected<Failure> no_tensor(const registry::BoundOp& bound) {
+  return fail(ErrorCode::kInvalidArgument,
+              bound.op.name + " was given no tensor, so there is no device to launch it on");
+}
+
+// What a call on behalf of `op` failed with.
+tl::unexpected<Failure> call_failure(const Driver& driver, const std::string& op, const char* call,
+                                     CUresult result) {
+  return fail(ErrorCode::kDriverError, op + ": " + driver.error_text(call, result));
+}
+
+// The device of the current context; a failure where there is none.
+Result<const DeviceInfo*> current_device(const Driver& driver, const std::string& op) {
+  CUdevice handle = 0;
+  const CUresult result = driver.api().cuCtxGetDevice(&handle);
+  if (result == CUDA_ERROR_INVALID_CONTEXT) {
+    return fail(ErrorCode::kInvalidArgument,
+                op + ": no CUDA context is current on this thread; make one current first");
+  }
+  if (result != CUDA_SUCCESS) {
+    return call_failure(driver, op, "cuCtxGetDevice", result);
+  }
+  for (const DeviceInfo& device : driver.devices()) {
+    if (device.handle == handle) {
+      return &device;
+    }
+  }
+  return fail(ErrorCode::kInternal,
+              op + ": the current context's device is not among the driver's");
+}
+
+// The current context, which must be of the device.
+Result<Context> current_context(const Driver& driver, const std::string& op,
+                                const DeviceInfo& device) {
+  const DriverApi& api = driver.api();
+  Context context;
+  CUresult result = api.cuCtxGetCurrent(&context.handle);
+  if (result != CUDA_SUCCESS) {
+    return call_failure(driver, op, "cuCtxGetCurrent", result);
+  }
+  if (context.handle == nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: no CUDA context is current on this thread; make one of device {}, "
+                            "where the tensors are, current first",
+                            op, device.ordinal));
+  }
+  const Result<const DeviceInfo*> current = current_device(driver, op);
+  if (!current) {
+    return tl::unexpected(current.error());
+  }
+  if (*current != &device) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the tensors are on CUDA device {} and the current context is of "
+                            "device {}; make a context of device {} current first",
+                            op, device.ordinal, (*current)->ordinal, device.ordinal));
+  }
+  result = api.cuCtxGetId(context.handle, &context.id);
+  if (result != CUDA_SUCCESS) {
+    return call_failure(driver, op, "cuCtxGetId", result);
+  }
+  return context;
+}
+
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, KernelProvider& provider)
@@ -156,8 +219,7 @@ Status Launcher::launch_cold(const registry::BoundOp& bound, std::span<const Arg
     return status;
   }
   if (ordinal < 0) {
-    return fail(ErrorCode::kInvalidArgument,
-                bound.op.name + " was given no tensor, so there is no device to launch it on");
+    return no_tensor(bound);
   }
   const Result<const DeviceInfo*> device = driver.device(ordinal);
   if (!device) {
@@ -168,93 +230,155 @@ Status Launcher::launch_cold(const registry::BoundOp& bound, std::span<const Arg
       return status;
     }
   }
-  const PlanKey key{&bound, ordinal, problem};
-  std::unique_ptr<const Plan> made;
-  const Plan* plan = nullptr;
-  {
-    const std::lock_guard lock(planning_);
-    plan = plans_.find(key);  // Another thread may have made it while this one waited.
-    if (plan == nullptr) {
-      Result<std::unique_ptr<const Plan>> fresh = make_plan(**machine, key, stream);
-      if (!fresh) {
-        return tl::unexpected(std::move(fresh.error()));
-      }
-      made = std::move(*fresh);
-      plan = plans_.insert(key, made);
-    }
+  if (Status status = check_capture(driver, bound.op.name, stream); !status) {
+    return status;
   }
-  return (plan != nullptr ? plan : made.get())->launch(args, stream, options);
+  const PlanKey key{&bound, ordinal, problem};
+  Result<std::unique_ptr<const Plan>> made = make_plan(**machine, key);
+  if (!made) {
+    return tl::unexpected(std::move(made.error()));
+  }
+  if (options_.used) {
+    tell_used(**made);
+  }
+  const Plan* const plan = plans_.insert(key, *made);
+  return (plan != nullptr ? plan : made->get())->launch(args, stream, options);
 }
 
-Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const PlanKey& key,
-                                                        CUstream stream) {
+void Launcher::tell_used(const Plan& plan) const {
+  std::vector<Variant> variants;
+  for (const PlanStep& step : plan.steps()) {
+    variants.push_back(step.variant);
+  }
+  options_.used(variants);
+}
+
+Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const PlanKey& key) {
   const Driver& driver = *machine.driver;
   const DeviceInfo& device = **driver.device(key.device);
+  const std::string& op = key.bound->op.name;
   const RelaxedCapture relaxed(driver.api());
-  const Result<Context> context = context_for(driver, *key.bound, device);
+  const Result<Context> context = current_context(driver, op, device);
   if (!context) {
     return tl::unexpected(context.error());
   }
-  if (Status status = check_capture(driver, key.bound->op.name, stream); !status) {
+  if (Status status = check_bound(op, device, *context); !status) {
     return tl::unexpected(std::move(status.error()));
   }
   Result<std::unique_ptr<const Plan>> plan =
       machine.planner.make({*key.bound, key.problem, device, *context});
   if (plan) {
-    contexts_.emplace(device.ordinal, *context);
+    if (Status status = bind(op, device, *context); !status) {
+      return tl::unexpected(std::move(status.error()));
+    }
   }
   return plan;
 }
 
-Result<Context> Launcher::context_for(const Driver& driver, const registry::BoundOp& bound,
-                                      const DeviceInfo& device) {
-  const DriverApi& api = driver.api();
-  Context context;
-  CUdevice current_device = 0;
-  const auto failed = [&](const char* call, CUresult result) {
-    return fail(ErrorCode::kDriverError, bound.op.name + ": " + driver.error_text(call, result));
-  };
-  CUresult result = api.cuCtxGetCurrent(&context.handle);
-  if (result != CUDA_SUCCESS) {
-    return failed("cuCtxGetCurrent", result);
+Result<CallShapes> Launcher::shapes(const registry::BoundOp& bound, std::span<const Arg> args) {
+  const Result<Machine*> machine = this->machine();
+  if (!machine) {
+    return tl::unexpected(machine.error());
   }
-  if (context.handle == nullptr) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: no CUDA context is current on this thread; make one of device {}, "
-                            "where the tensors are, current first",
-                            bound.op.name, device.ordinal));
+  Problem problem(bound.names);
+  set_place(problem, args);
+  int ordinal = -1;
+  if (Status status = registry::check_shapes(bound, args, problem, ordinal); !status) {
+    return tl::unexpected(std::move(status.error()));
   }
-  result = api.cuCtxGetDevice(&current_device);
-  if (result != CUDA_SUCCESS) {
-    return failed("cuCtxGetDevice", result);
+  if (ordinal < 0) {
+    return no_tensor(bound);
   }
-  if (current_device != device.handle) {
-    const auto devices = driver.devices();
-    const auto current = std::find_if(devices.begin(), devices.end(), [&](const DeviceInfo& info) {
-      return info.handle == current_device;
-    });
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: the tensors are on CUDA device {} and the current context is of "
-                            "device {}; make a context of device {} current first",
-                            bound.op.name, device.ordinal,
-                            current != devices.end() ? current->ordinal : -1, device.ordinal));
+  const Result<const DeviceInfo*> device = (*machine)->driver->device(ordinal);
+  if (!device) {
+    return fail(device.error().code, bound.op.name + ": " + device.error().message);
   }
-  result = api.cuCtxGetId(context.handle, &context.id);
-  if (result != CUDA_SUCCESS) {
-    return failed("cuCtxGetId", result);
+  return CallShapes{&bound, problem, *device};
+}
+
+Status Launcher::fetch(const CallShapes& call) {
+  return (*machine())->planner.fetch({*call.bound, call.problem, *call.device, {}});
+}
+
+std::vector<Variant> Launcher::missing(const CallShapes& call) {
+  return (*machine())->planner.missing({*call.bound, call.problem, *call.device, {}});
+}
+
+Status Launcher::prepare(const CallShapes& call) {
+  const PlanKey key{call.bound, call.device->ordinal, call.problem};
+  if (plans_.find(key) != nullptr) {
+    return {};
   }
-  const auto bound_context = contexts_.find(device.ordinal);
-  if (bound_context != contexts_.end() && bound_context->second.id != context.id) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("{}: this engine launches on device {} through the context that was "
-                    "current at its first launch there ({}), and another one is current now "
-                    "({}); use an engine for each context",
-                    bound.op.name, device.ordinal,
-                    static_cast<const void*>(bound_context->second.handle),
-                    static_cast<const void*>(context.handle)));
+  Result<std::unique_ptr<const Plan>> made = make_plan(**machine(), key);
+  if (!made) {
+    return tl::unexpected(std::move(made.error()));
   }
-  return context;
+  // Where uses are recorded the first launch must be noticed; it then plans again, from what is
+  // loaded already.
+  if (!options_.used) {
+    plans_.insert(key, *made);
+  }
+  return {};
+}
+
+Status Launcher::prepare(const registry::BoundOp& bound, const Variant& variant) {
+  const Result<Machine*> machine = this->machine();
+  if (!machine) {
+    return tl::unexpected(machine.error());
+  }
+  const Driver& driver = *(*machine)->driver;
+  const RelaxedCapture relaxed(driver.api());
+  const Result<const DeviceInfo*> device = current_device(driver, bound.op.name);
+  if (!device) {
+    return tl::unexpected(device.error());
+  }
+  const Result<Context> context = current_context(driver, bound.op.name, **device);
+  if (!context) {
+    return tl::unexpected(context.error());
+  }
+  if (Status status = check_bound(bound.op.name, **device, *context); !status) {
+    return status;
+  }
+  if (Status status = (*machine)->planner.load(bound, variant, *context); !status) {
+    return status;
+  }
+  return bind(bound.op.name, **device, *context);
+}
+
+Result<std::vector<Target>> Launcher::current_targets() {
+  const Result<Machine*> machine = this->machine();
+  if (!machine) {
+    return tl::unexpected(machine.error());
+  }
+  const Result<const DeviceInfo*> device = current_device(*(*machine)->driver, "warm-up");
+  if (!device) {
+    return tl::unexpected(device.error());
+  }
+  return registry::targets_for_device((*device)->capability);
+}
+
+Status Launcher::check_bound(const std::string& op, const DeviceInfo& device,
+                             const Context& context) {
+  const std::lock_guard lock(mutex_);
+  const auto bound = contexts_.find(device.ordinal);
+  if (bound == contexts_.end() || bound->second.id == context.id) {
+    return {};
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: this engine launches on device {} through the context that was "
+                          "current at its first launch there ({}), and another one is current now "
+                          "({}); use an engine for each context",
+                          op, device.ordinal, static_cast<const void*>(bound->second.handle),
+                          static_cast<const void*>(context.handle)));
+}
+
+// Of threads that plan for a device's first time in two contexts, one comes first here.
+Status Launcher::bind(const std::string& op, const DeviceInfo& device, const Context& context) {
+  {
+    const std::lock_guard lock(mutex_);
+    contexts_.emplace(device.ordinal, context);
+  }
+  return check_bound(op, device, context);
 }
 
 Result<std::size_t> Launcher::workspace_bytes(const registry::BoundOp& bound,

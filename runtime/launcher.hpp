@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,11 +27,21 @@ struct LauncherOptions {
   std::string driver_path;  ///< Empty: libcuda.so.1 along the loader's path.
   bool pdl = true;
   bool check = false;  ///< Exact overlap and driver checks of pointers at each launch.
+  /// Told of the kernels of each plan when it is first launched. May be called from any thread.
+  std::function<void(std::span<const Variant>)> used;
+};
+
+/// A call without its pointers, checked against its op's contract.
+struct CallShapes {
+  const registry::BoundOp* bound;
+  Problem problem;
+  const DeviceInfo* device;
 };
 
 /// Launches calls. A warm call is checked, finds its plan without a lock, and makes one driver call
-/// per kernel; it allocates nothing. A cold one plans under a lock, compiling and loading if it
-/// must. All members may be called from any thread.
+/// per kernel; it allocates nothing. A cold one plans first, compiling and loading if it must;
+/// calls that plan at the same time do not wait for each other. All members may be called from any
+/// thread.
 ///
 /// A launcher serves one context of each device: the one that is current when a plan for the device
 /// is first made. Telling contexts apart at each launch would cost a driver call.
@@ -40,6 +51,19 @@ class Launcher {
 
   Status launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                 const LaunchOptions& options);
+
+  /// Looks at everything but the pointers.
+  Result<CallShapes> shapes(const registry::BoundOp& bound, std::span<const Arg> args);
+  /// Finds or compiles what the call needs, and loads nothing. Needs no current context.
+  Status fetch(const CallShapes& call);
+  /// The kernels that fetch() would have to compile, each for the first of the device's targets.
+  std::vector<Variant> missing(const CallShapes& call);
+  /// Makes the call as good as launched before, in the current context.
+  Status prepare(const CallShapes& call);
+  /// Loads one kernel into the current context.
+  Status prepare(const registry::BoundOp& bound, const Variant& variant);
+  /// The targets that the current context's device runs, best first.
+  Result<std::vector<Target>> current_targets();
 
   /// Enough for any target that the call's kernels may be found for.
   Result<std::size_t> workspace_bytes(const registry::BoundOp& bound, std::span<const Arg> args);
@@ -53,7 +77,7 @@ class Launcher {
   std::uint64_t libraries_loaded() const noexcept;
 
  private:
-  /// What depends on the driver. Made once, then fixed but for the planner, which the lock guards.
+  /// What depends on the driver. Made once, then fixed but for the planner.
   struct Machine {
     std::shared_ptr<const Driver> driver;
     std::vector<Target> targets;  ///< Per device: the first of its list.
@@ -67,10 +91,12 @@ class Launcher {
                     int& device) const;
   Status launch_cold(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                      const LaunchOptions& options);
-  Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
-                                                CUstream stream);
-  Result<Context> context_for(const Driver& driver, const registry::BoundOp& bound,
-                              const DeviceInfo& device);
+  Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key);
+  void tell_used(const Plan& plan) const;
+  /// A failure when another context is the one of the device.
+  Status check_bound(const std::string& op, const DeviceInfo& device, const Context& context);
+  /// From now on the one context of the device; a failure when another one is that.
+  Status bind(const std::string& op, const DeviceInfo& device, const Context& context);
 
   const LauncherOptions options_;
   KernelProvider& provider_;
@@ -81,7 +107,7 @@ class Launcher {
   std::unique_ptr<Machine> machine_storage_;
   std::atomic<Machine*> machine_{nullptr};  // Set once; null until then or when there is no driver.
 
-  std::mutex planning_;              // One plan is made at a time. Guards what follows.
+  std::mutex mutex_;                 // Guards what follows.
   std::map<int, Context> contexts_;  // By device ordinal.
 };
 

@@ -117,7 +117,7 @@ Status Plan::launch(std::span<const Arg> args, CUstream stream,
   // A kernel that cannot be told to read its constants late must not start early.
   const bool pdl = options.pdl && (options.constants_ready || bound_.constants_switch);
   for (const PlanStep& step : steps_) {
-    const std::vector<registry::BoundParam>& params = bound_.params[step.kernel];
+    const std::vector<registry::BoundParam>& params = bound_.params[step.variant.kernel];
     std::array<std::uint64_t, kMaxParams> values;  // Only the first params.size() are set.
     std::array<void*, kMaxParams> pointers;
     for (std::size_t i = 0; i < params.size(); ++i) {
@@ -171,7 +171,7 @@ Status Plan::workspace_failure(const LaunchOptions& options) const {
 
 Status Plan::launch_failure(const PlanStep& step, CUresult result) const {
   std::string message =
-      fmt::format("{}, kernel {}: {}", bound_.op.name, bound_.op.kernels[step.kernel].name,
+      fmt::format("{}, kernel {}: {}", bound_.op.name, bound_.op.kernels[step.variant.kernel].name,
                   driver_->error_text("cuLaunchKernelEx", result));
   if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT ||
       result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {

@@ -23,7 +23,7 @@ struct PlanStep {
   /// The kernel may be launched with the PDL attribute: its PDL trait is on, the device has PDL,
   /// and its code holds the wait.
   bool pdl = false;
-  std::size_t kernel = 0;  ///< Index into the op's kernels.
+  Variant variant;
   /// Values of the parameters that do not change from call to call (dims), and 0 for the others.
   std::vector<std::uint64_t> constants;
 };

@@ -18,17 +18,53 @@ constexpr std::uint32_t kDefaultSharedBytes = 48 * 1024;
 // Larger clusters are not portable between devices and must be opted in to.
 constexpr std::uint64_t kPortableCluster = 8;
 
-std::string kernel_name(const PlanRequest& request, std::size_t kernel) {
-  return fmt::format("{}, kernel {}", request.bound.op.name, request.bound.op.kernels[kernel].name);
+std::string kernel_name(const Op& op, std::size_t kernel) {
+  return fmt::format("{}, kernel {}", op.name, op.kernels[kernel].name);
 }
 
 bool launches_nothing(const Geometry& geometry) {
   return volume(geometry.grid) == 0;
 }
 
+/// Those of some variants that are kernels, and which of the variants each is.
+struct Candidates {
+  std::vector<Candidate> list;
+  std::vector<std::size_t> choice_of;
+};
+
+Result<Candidates> candidates_of(std::span<const Variant> variants) {
+  Candidates candidates;
+  std::optional<Failure> unusable;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    Result<Candidate> candidate = Candidate::of(variants[i]);
+    if (candidate) {
+      candidates.list.push_back(std::move(*candidate));
+      candidates.choice_of.push_back(i);
+    } else if (!unusable) {
+      unusable = std::move(candidate.error());  // A combination that this target does not have.
+    }
+  }
+  if (candidates.list.empty()) {
+    return tl::unexpected(std::move(*unusable));
+  }
+  return candidates;
+}
+
+std::vector<std::uint64_t> resident_key(const Variant& variant, const Context& context) {
+  std::vector<std::uint64_t> key{
+      std::bit_cast<std::uint64_t>(variant.op), variant.kernel, context.id,
+      static_cast<std::uint64_t>(variant.target.compute_capability()) << 8 |
+          static_cast<std::uint8_t>(variant.target.suffix)};
+  for (std::size_t i = 0; i < variant.op->traits.size(); ++i) {
+    key.push_back(static_cast<std::uint64_t>(variant.traits.at(i)));
+  }
+  return key;
+}
+
 // Whether another target may still do where this one did not.
 bool tries_next_target(ErrorCode code) {
-  return code == ErrorCode::kUnsupportedTarget || code == ErrorCode::kCompilerUnavailable;
+  return code == ErrorCode::kUnsupportedTarget || code == ErrorCode::kCompilerUnavailable ||
+         code == ErrorCode::kCompileForbidden;
 }
 
 }  // namespace
@@ -57,6 +93,63 @@ Result<std::vector<Planner::Choice>> Planner::choices(const PlanRequest& request
                     device.capability.minor, needed / 10, needed % 10));
   }
   return choices;
+}
+
+std::vector<Variant> Planner::variants_of(const Op& op, std::size_t kernel,
+                                          std::span<const Choice> choices) {
+  std::vector<Variant> variants;
+  for (const Choice& choice : choices) {
+    variants.push_back({&op, kernel, choice.traits, choice.problem.target()});
+  }
+  return variants;
+}
+
+template <class Visit>
+Status Planner::each_kernel(const PlanRequest& request, Visit&& visit) {
+  const Result<std::vector<Choice>> choices = Planner::choices(request);
+  if (!choices) {
+    return tl::unexpected(choices.error());
+  }
+  const Op& op = request.bound.op;
+  for (std::size_t kernel = 0; kernel < op.kernels.size(); ++kernel) {
+    const Choice& best = choices->front();
+    if (!launches_nothing(op.kernels[kernel].geometry(best.problem, best.traits))) {
+      if (Status status = visit(variants_of(op, kernel, *choices)); !status) {
+        return status;
+      }
+    }
+  }
+  return {};
+}
+
+Status Planner::fetch(const PlanRequest& request) {
+  return each_kernel(request, [this](const std::vector<Variant>& variants) -> Status {
+    const Result<Candidates> wanted = candidates_of(variants);
+    if (!wanted) {
+      return tl::unexpected(wanted.error());
+    }
+    const Result<Obtained> obtained = provider_.obtain(wanted->list, {}, driver_->major());
+    return obtained ? Status() : tl::unexpected(obtained.error());
+  });
+}
+
+std::vector<Variant> Planner::missing(const PlanRequest& request) {
+  std::vector<Variant> missing;
+  // A call that no target can serve misses nothing that could be made.
+  (void)each_kernel(request, [&](const std::vector<Variant>& variants) -> Status {
+    const Result<Candidates> wanted = candidates_of(variants);
+    if (wanted && !provider_.cached(wanted->list, driver_->major())) {
+      missing.push_back(variants[wanted->choice_of.front()]);
+    }
+    return {};
+  });
+  return missing;
+}
+
+Status Planner::load(const registry::BoundOp& bound, const Variant& variant,
+                     const Context& context) {
+  const Result<Acquired> acquired = acquire(bound, {&variant, 1}, context);
+  return acquired ? Status() : tl::unexpected(acquired.error());
 }
 
 Result<std::unique_ptr<const Plan>> Planner::make(const PlanRequest& request) {
@@ -95,16 +188,17 @@ Result<std::vector<PlanStep>> Planner::steps(const PlanRequest& request,
     if (launches_nothing(geometry(best.problem, best.traits))) {
       continue;
     }
-    const Result<Resident> resident = acquire(request, kernel, open);
-    if (!resident) {
+    const Result<Acquired> acquired =
+        acquire(request.bound, variants_of(request.bound.op, kernel, open), request.context);
+    if (!acquired) {
       chosen += open.size() - 1;
-      return tl::unexpected(resident.error());
+      return tl::unexpected(acquired.error());
     }
     if (open.size() > 1) {
-      chosen = resident->choice;
+      chosen = acquired->choice;
       open = open.subspan(chosen, 1);
     }
-    Result<PlanStep> step = this->step(request, kernel, open.front(), *resident);
+    Result<PlanStep> step = this->step(request, kernel, open.front(), acquired->resident);
     if (!step) {
       return tl::unexpected(std::move(step.error()));
     }
@@ -113,85 +207,76 @@ Result<std::vector<PlanStep>> Planner::steps(const PlanRequest& request,
   return steps;
 }
 
-Result<Planner::Resident> Planner::acquire(const PlanRequest& request, std::size_t kernel,
-                                           std::span<const Choice> choices) {
-  ResidentKey key{std::bit_cast<std::uint64_t>(&request.bound), kernel, request.context.id};
-  for (const Choice& choice : choices) {
-    const Target& target = choice.problem.target();
-    key.push_back(static_cast<std::uint64_t>(target.compute_capability()) << 8 |
-                  static_cast<std::uint8_t>(target.suffix));
-    for (std::size_t i = 0; i < request.bound.op.traits.size(); ++i) {
-      key.push_back(static_cast<std::uint64_t>(choice.traits.at(i)));
+std::optional<Planner::Acquired> Planner::resident_of(std::span<const Variant> variants,
+                                                      const Context& context) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const auto known = residents_.find(resident_key(variants[i], context));
+    if (known != residents_.end()) {
+      return Acquired{known->second, i};
     }
   }
-  const auto known = residents_.find(key);
-  if (known != residents_.end()) {
-    return known->second;
+  return std::nullopt;
+}
+
+Result<Planner::Acquired> Planner::acquire(const registry::BoundOp& bound,
+                                           std::span<const Variant> variants,
+                                           const Context& context) {
+  if (std::optional<Acquired> known = resident_of(variants, context)) {
+    return *known;
   }
-  Result<Resident> loaded = load(request, kernel, choices);
-  if (loaded) {
-    residents_.emplace(std::move(key), *loaded);
+  Result<Acquired> loaded = load(variants, context);
+  if (!loaded) {
+    return loaded;
   }
+  const CUfunction function = loaded->resident.function->handle;
+  if (Status status = check_params(bound, variants.front().kernel, function); !status) {
+    return tl::unexpected(std::move(status.error()));
+  }
+  const std::lock_guard lock(mutex_);
+  residents_.emplace(resident_key(variants[loaded->choice], context), loaded->resident);
   return loaded;
 }
 
-Result<Planner::Resident> Planner::load(const PlanRequest& request, std::size_t kernel,
-                                        std::span<const Choice> choices) {
-  std::vector<Candidate> candidates;
-  std::vector<std::size_t> choice_of;  // Per candidate.
-  std::optional<Failure> unusable;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const Choice& choice = choices[i];
-    Result<Candidate> candidate =
-        Candidate::of({&request.bound.op, kernel, choice.traits, choice.problem.target()});
-    if (candidate) {
-      candidates.push_back(std::move(*candidate));
-      choice_of.push_back(i);
-    } else if (!unusable) {
-      unusable = std::move(candidate.error());  // A combination that this target does not have.
-    }
+Result<Planner::Acquired> Planner::load(std::span<const Variant> variants, const Context& context) {
+  const Result<Candidates> wanted = candidates_of(variants);
+  if (!wanted) {
+    return tl::unexpected(wanted.error());
   }
-  if (candidates.empty()) {
-    return tl::unexpected(std::move(*unusable));
-  }
-  Resident resident;
+  Acquired acquired;
   const Accept accept = [&](const cache::Entry& entry) -> tl::expected<void, LoadFailure> {
-    auto loaded =
-        LibraryTable::of_process().load(*driver_, request.context, entry.image, entry.symbol);
+    auto loaded = LibraryTable::of_process().load(*driver_, context, entry.image, entry.symbol);
     if (!loaded) {
       return tl::unexpected(std::move(loaded.error()));
     }
-    resident.function = loaded->function;
+    acquired.resident.function = loaded->function;
     if (loaded->library_loaded) {
       libraries_loaded_.fetch_add(1, std::memory_order_relaxed);
     }
     return {};
   };
-  const Result<Obtained> obtained = provider_.obtain(candidates, accept, driver_->major());
+  const Result<Obtained> obtained = provider_.obtain(wanted->list, accept, driver_->major());
   if (!obtained) {
     return tl::unexpected(obtained.error());
   }
-  if (Status status = check_params(request, kernel, resident.function->handle); !status) {
-    return tl::unexpected(std::move(status.error()));
-  }
-  resident.static_shared_bytes = obtained->entry->resources.shared_bytes;
-  resident.pdl_wait = obtained->entry->pdl_wait;
-  resident.choice = choice_of[obtained->candidate];
-  return resident;
+  acquired.resident.static_shared_bytes = obtained->entry->resources.shared_bytes;
+  acquired.resident.pdl_wait = obtained->entry->pdl_wait;
+  acquired.choice = wanted->choice_of[obtained->candidate];
+  return acquired;
 }
 
 // A description that does not match the kernel's signature would make the driver read parameters
 // that nobody wrote; drivers of 12.4 and newer can tell.
-Status Planner::check_params(const PlanRequest& request, std::size_t kernel,
+Status Planner::check_params(const registry::BoundOp& bound, std::size_t kernel,
                              CUfunction function) const {
   const auto query = driver_->api().cuFuncGetParamInfo;
   if (query == nullptr) {
     return {};
   }
-  const std::vector<registry::BoundParam>& params = request.bound.params[kernel];
+  const std::vector<registry::BoundParam>& params = bound.params[kernel];
   // That there is no parameter beyond the last one shows only as a failed call, which debugging
   // tools report; the built-in ops' own tests have settled it.
-  const std::size_t asked = params.size() + (request.bound.builtin ? 0 : 1);
+  const std::size_t asked = params.size() + (bound.builtin ? 0 : 1);
   for (std::size_t i = 0; i < asked; ++i) {
     std::size_t offset = 0;
     std::size_t size = 0;
@@ -210,7 +295,7 @@ Status Planner::check_params(const PlanRequest& request, std::size_t kernel,
         ErrorCode::kInvalidArgument,
         fmt::format("{}: its description and its signature differ at parameter {} (from 0): "
                     "described {}, found {}",
-                    kernel_name(request, kernel), i, expected, found));
+                    kernel_name(bound.op, kernel), i, expected, found));
   }
   return {};
 }
@@ -219,7 +304,7 @@ Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, c
                                const Resident& resident) {
   const registry::BoundOp& bound = request.bound;
   const std::vector<registry::BoundParam>& params = bound.params[kernel];
-  const std::string name = kernel_name(request, kernel);
+  const std::string name = kernel_name(bound.op, kernel);
   if (params.size() > Plan::kMaxParams) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} has {} parameters; at most {} are possible", name, params.size(),
@@ -230,7 +315,7 @@ Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, c
   step.geometry = bound.op.kernels[kernel].geometry(choice.problem, choice.traits);
   step.pdl =
       choice.traits[kPdlTrait] != 0 && resident.pdl_wait && request.device.capability.major >= 9;
-  step.kernel = kernel;
+  step.variant = {&bound.op, kernel, choice.traits, choice.problem.target()};
   for (const registry::BoundParam& param : params) {
     step.constants.push_back(param.source == Param::Source::kDim
                                  ? static_cast<std::uint64_t>(

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,13 +31,23 @@ struct PlanRequest {
 
 /// Turns a checked call into a plan: targets that the device runs, best first; trait values for
 /// each; the kernels from the cache or the compiler, loaded; geometry, checked against the device.
-/// All kernels of a plan are of one target, so that they agree on traits and workspace. Not
-/// thread-safe: the launcher's lock guards it.
+/// All kernels of a plan are of one target, so that they agree on traits and workspace. All members
+/// may be called from any thread; two that plan the same at the same time both get a plan.
 class Planner {
  public:
   Planner(std::shared_ptr<const Driver> driver, KernelProvider& provider);
 
   Result<std::unique_ptr<const Plan>> make(const PlanRequest& request);
+
+  /// The kernels that a plan would need, for the first target that they can be found or compiled
+  /// for; compiles, and loads nothing. The request's context does not count.
+  Status fetch(const PlanRequest& request);
+
+  /// What fetch() would have to compile, each for the first target.
+  std::vector<Variant> missing(const PlanRequest& request);
+
+  /// Finds or compiles one kernel of the op and loads it into the context.
+  Status load(const registry::BoundOp& bound, const Variant& variant, const Context& context);
 
   /// Libraries that this planner was the first of the process to load.
   std::uint64_t libraries_loaded() const noexcept {
@@ -53,25 +65,37 @@ class Planner {
     LoadedFunction* function = nullptr;
     int static_shared_bytes = 0;
     bool pdl_wait = false;
-    std::size_t choice = 0;  ///< Index into the choices that it was asked with.
   };
-  /// Op, kernel, context, and the trait values of each choice: all that a resident depends on.
+  /// A loaded kernel and which of the choices it is for.
+  struct Acquired {
+    Resident resident;
+    std::size_t choice = 0;
+  };
+  /// Op, kernel, context, target and trait values: all that a resident depends on.
   using ResidentKey = std::vector<std::uint64_t>;
 
   static Result<std::vector<Choice>> choices(const PlanRequest& request);
   Result<std::vector<PlanStep>> steps(const PlanRequest& request, std::span<const Choice> choices,
                                       std::size_t& chosen);
-  Result<Resident> acquire(const PlanRequest& request, std::size_t kernel,
-                           std::span<const Choice> choices);
-  Result<Resident> load(const PlanRequest& request, std::size_t kernel,
-                        std::span<const Choice> choices);
+  static std::vector<Variant> variants_of(const Op& op, std::size_t kernel,
+                                          std::span<const Choice> choices);
+  /// Calls `visit` with the variants of each kernel that the call launches, one per choice.
+  template <class Visit>
+  static Status each_kernel(const PlanRequest& request, Visit&& visit);
+  /// The first of some variants of one kernel that is loaded already or can be.
+  Result<Acquired> acquire(const registry::BoundOp& bound, std::span<const Variant> variants,
+                           const Context& context);
+  Result<Acquired> load(std::span<const Variant> variants, const Context& context);
+  std::optional<Acquired> resident_of(std::span<const Variant> variants, const Context& context);
   Result<PlanStep> step(const PlanRequest& request, std::size_t kernel, const Choice& choice,
                         const Resident& resident);
-  Status check_params(const PlanRequest& request, std::size_t kernel, CUfunction function) const;
+  Status check_params(const registry::BoundOp& bound, std::size_t kernel,
+                      CUfunction function) const;
 
   std::shared_ptr<const Driver> driver_;
   KernelProvider& provider_;
-  std::map<ResidentKey, Resident> residents_;
+  std::mutex mutex_;
+  std::map<ResidentKey, Resident> residents_;  // Guarded by mutex_.
   std::atomic<std::uint64_t> libraries_loaded_{
       0};  // Atomic since counters() reads without the lock.
 };

@@ -1,21 +1,21 @@
 #include "runtime/prebuild.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include "runtime/crew.hpp"
+#include "runtime/work_list.hpp"
 #include "trait_registry/target.hpp"
 #include "trait_registry/variant.hpp"
 
@@ -28,91 +28,133 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// One kernel to make, and how that went.
-struct Job {
-  Variant variant;
-  std::optional<KernelInfo> info;
-  bool compiled = false;
-  std::optional<PrebuildReport::Failed> failed;
-};
-
-void run(KernelProvider& provider, Job& job) {
-  const Clock::time_point start = Clock::now();
-  const std::string name = to_string(job.variant);
-  const Result<Candidate> candidate = Candidate::of(job.variant);
-  if (!candidate) {
-    job.failed = {name, candidate.error().message};
-    return;
-  }
-  const Result<Obtained> obtained = provider.obtain({&*candidate, 1});
-  if (!obtained) {
-    job.failed = {name, obtained.error().message};
-    return;
-  }
-  job.info = kernel_info(*candidate, *obtained, seconds_since(start));
-  job.compiled = !obtained->from_cache;
-  if (!obtained->stored) {
-    job.failed = {name, "compiled, but not stored: " + obtained->store_problem};
-  }
-}
-
-/// Runs jobs on several threads and reports progress from one at a time.
-class Crew {
+/// One prebuild's work, its results in the order of the list, and what is told of them on the way.
+class Progress {
  public:
-  Crew(KernelProvider& provider, std::vector<Job>& jobs, const PrebuildRequest& request)
-      : provider_(provider), jobs_(jobs), request_(request) {}
+  Progress(const PrebuildRequest& request, std::size_t total) : request_(request), total_(total) {}
 
-  void run_all() {
-    const std::size_t hands =
-        std::min(static_cast<std::size_t>(request_.jobs), std::max<std::size_t>(jobs_.size(), 1));
-    {
-      std::vector<std::jthread> threads;
-      try {
-        for (std::size_t i = 1; i < hands; ++i) {
-          threads.emplace_back([this] { work(); });
-        }
-      } catch (const std::system_error&) {
-        // A process limit: those that started, and this thread, do all of it.
-      }
-      work();
-    }
-    if (error_) {
-      std::rethrow_exception(error_);
+  void add(const KernelInfo& kernel) {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (request_.progress) {
+      request_.progress(done_, total_, kernel);
     }
   }
 
  private:
-  void work() noexcept {
-    try {
-      for (std::size_t i = next_++; i < jobs_.size(); i = next_++) {
-        run(provider_, jobs_[i]);
-        report(jobs_[i]);
-      }
-    } catch (...) {
-      next_ = jobs_.size();  // Nobody takes another job.
-      const std::lock_guard lock(mutex_);
-      error_ = std::current_exception();
-    }
-  }
-
-  void report(const Job& job) {
-    const std::lock_guard lock(mutex_);
-    ++done_;
-    if (request_.progress) {
-      KernelInfo unmade;
-      unmade.name = to_string(job.variant);
-      request_.progress(done_, jobs_.size(), job.info ? *job.info : unmade);
-    }
-  }
-
-  KernelProvider& provider_;
-  std::vector<Job>& jobs_;
   const PrebuildRequest& request_;
-  std::atomic<std::size_t> next_{0};
+  const std::size_t total_;
   std::mutex mutex_;  // Guards what follows, and the progress callback.
   std::size_t done_ = 0;
-  std::exception_ptr error_;
 };
+
+/// How one item of the work list went; not made at all when the prebuild was stopped before.
+struct Outcome {
+  std::vector<KernelInfo> kernels;
+  std::vector<PrebuildReport::Failed> failed;
+  std::vector<std::string> missing;
+  std::size_t compiled = 0;
+  std::size_t cached = 0;
+};
+
+Outcome check(KernelProvider& provider, const WorkItem& item) {
+  Outcome outcome;
+  for (const Candidate& member : item.members) {
+    const std::optional<Obtained> found = provider.find_cached({&member, 1});
+    if (found) {
+      outcome.kernels.push_back(kernel_info(member, *found, 0));
+      ++outcome.cached;
+    } else {
+      outcome.missing.push_back(member.unit.label);
+    }
+  }
+  return outcome;
+}
+
+Outcome build(KernelProvider& provider, const WorkItem& item) {
+  const Clock::time_point start = Clock::now();
+  const std::vector<Result<Obtained>> results = provider.obtain_group(item.members);
+  const double each = seconds_since(start) / static_cast<double>(results.size());
+  Outcome outcome;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string& label = item.members[i].unit.label;
+    const Result<Obtained>& result = results[i];
+    if (!result) {
+      outcome.failed.push_back({label, result.error().message});
+      continue;
+    }
+    outcome.kernels.push_back(kernel_info(item.members[i], *result, each));
+    if (!result->stored) {
+      outcome.failed.push_back({label, "compiled, but not stored: " + result->store_problem});
+    } else {
+      ++(result->from_cache ? outcome.cached : outcome.compiled);
+    }
+  }
+  return outcome;
+}
+
+void tell(Progress& progress, const Outcome& outcome) {
+  for (const KernelInfo& kernel : outcome.kernels) {
+    progress.add(kernel);
+  }
+  const auto tell_name = [&](const std::string& name) {
+    KernelInfo unmade;
+    unmade.name = name;
+    progress.add(unmade);
+  };
+  for (const PrebuildReport::Failed& failed : outcome.failed) {
+    const bool made =
+        std::any_of(outcome.kernels.begin(), outcome.kernels.end(),
+                    [&](const KernelInfo& info) { return info.name == failed.kernel; });
+    if (!made) {
+      tell_name(failed.kernel);
+    }
+  }
+  for (const std::string& name : outcome.missing) {
+    tell_name(name);
+  }
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T>&& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+void run(KernelProvider& provider, const PrebuildRequest& request, const WorkList& work,
+         PrebuildReport& report) {
+  Progress progress(request, work.kernels());
+  std::vector<std::optional<Outcome>> outcomes(work.items.size());
+  const int jobs = request.jobs > 0 ? request.jobs : provider.source().jobs();
+  // What is under way when it is asked to stop is given up, not waited for.
+  const std::stop_callback on_stop(request.stop, [&] { provider.source().cancel(); });
+  share_work(work.items.size(), static_cast<std::size_t>(jobs), request.stop, [&](std::size_t i) {
+    Outcome outcome =
+        request.check ? check(provider, work.items[i]) : build(provider, work.items[i]);
+    if (request.stop.stop_requested() && !outcome.failed.empty()) {
+      return;
+    }
+    tell(progress, outcome);
+    outcomes[i] = std::move(outcome);
+  });
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (!outcomes[i]) {
+      report.stopped += work.items[i].members.size();
+      continue;
+    }
+    append(report.kernels, std::move(outcomes[i]->kernels));
+    append(report.failed, std::move(outcomes[i]->failed));
+    append(report.missing, std::move(outcomes[i]->missing));
+    report.compiled += outcomes[i]->compiled;
+    report.cached += outcomes[i]->cached;
+  }
+  std::sort(report.kernels.begin(), report.kernels.end(),
+            [](const KernelInfo& a, const KernelInfo& b) { return a.name < b.name; });
+  std::sort(report.failed.begin(), report.failed.end(),
+            [](const PrebuildReport::Failed& a, const PrebuildReport::Failed& b) {
+              return a.kernel < b.kernel;
+            });
+  std::sort(report.missing.begin(), report.missing.end());
+}
 
 std::vector<const registry::BoundOp*> chosen_ops(const registry::Registry& registry,
                                                  const std::vector<std::string>& globs,
@@ -140,9 +182,27 @@ std::vector<const registry::BoundOp*> chosen_ops(const registry::Registry& regis
   return ordered;
 }
 
-/// Appends the pair's kernels to `jobs`, or the pair to `skipped`.
+// Empty when this NVRTC knows the target, or all kernels are there, made by another one.
+std::string why_not_compilable(KernelProvider& provider, const std::vector<Variant>& variants,
+                               const Target& target) {
+  const Result<Toolchain>& toolchain = provider.source().toolchain();
+  if (!toolchain || registry::nvrtc_knows(target, toolchain->major, toolchain->minor)) {
+    return {};
+  }
+  const bool all_cached =
+      std::all_of(variants.begin(), variants.end(), [&](const Variant& variant) {
+        const Result<Candidate> candidate = Candidate::of(variant);
+        return candidate && provider.cached({&*candidate, 1});
+      });
+  return all_cached ? std::string()
+                    : fmt::format("NVRTC {} ({}) cannot compile for it; it can for {}",
+                                  toolchain->version(), toolchain->nvrtc_path,
+                                  registry::targets_of_nvrtc(toolchain->major, toolchain->minor));
+}
+
+/// Appends the pair's kernels to `wanted`, or the pair to `skipped`.
 void add_pair(KernelProvider& provider, const registry::BoundOp& bound, const Target& target,
-              std::vector<Job>& jobs, PrebuildReport& report) {
+              bool check, std::vector<Variant>& wanted, PrebuildReport& report) {
   const auto skip = [&](std::string reason) {
     report.skipped.push_back({bound.op.name, to_string(target), std::move(reason)});
   };
@@ -153,23 +213,49 @@ void add_pair(KernelProvider& provider, const registry::BoundOp& bound, const Ta
   if (variants.empty()) {
     return skip("the op has no kernel for this target");
   }
-  // A target that this NVRTC does not know may still be there, made by another one.
-  const Result<Toolchain>& toolchain = provider.toolchain();
-  if (toolchain && !registry::nvrtc_knows(target, toolchain->major, toolchain->minor)) {
-    const bool all_cached =
-        std::all_of(variants.begin(), variants.end(), [&](const Variant& variant) {
-          const Result<Candidate> candidate = Candidate::of(variant);
-          return candidate && provider.cached({&*candidate, 1});
-        });
-    if (!all_cached) {
-      return skip(fmt::format("NVRTC {} ({}) cannot compile for it; it can for {}",
-                              toolchain->version(), toolchain->nvrtc_path,
-                              registry::targets_of_nvrtc(toolchain->major, toolchain->minor)));
+  if (!check) {
+    if (std::string reason = why_not_compilable(provider, variants, target); !reason.empty()) {
+      return skip(std::move(reason));
     }
   }
-  for (const Variant& variant : variants) {
-    jobs.push_back({variant, std::nullopt, false, std::nullopt});
+  wanted.insert(wanted.end(), variants.begin(), variants.end());
+}
+
+void check_request(const PrebuildRequest& request) {
+  const auto refuse = [](std::string message) {
+    throw Error(ErrorCode::kInvalidArgument, std::move(message));
+  };
+  if (request.jobs < 0) {
+    refuse(fmt::format("PrebuildRequest::jobs is {}; it must not be negative", request.jobs));
   }
+  if (request.targets.empty() && request.variants.empty()) {
+    refuse("PrebuildRequest::targets is empty");
+  }
+  const Shard& shard = request.shard;
+  if (shard.count < 1 || shard.index < 0 || shard.index >= shard.count) {
+    refuse(
+        fmt::format("PrebuildRequest::shard is {}/{}; the index counts from 0 and is less than "
+                    "the count",
+                    shard.index, shard.count));
+  }
+}
+
+std::vector<Variant> wanted_variants(const registry::Registry& registry, KernelProvider& provider,
+                                     const PrebuildRequest& request, PrebuildReport& report) {
+  if (!request.variants.empty()) {
+    return request.variants;
+  }
+  std::vector<Variant> wanted;
+  const auto ops = chosen_ops(registry, request.ops, report);
+  std::set<Target> seen;
+  for (const Target& target : request.targets) {
+    if (seen.insert(target).second) {
+      for (const registry::BoundOp* bound : ops) {
+        add_pair(provider, *bound, target, request.check, wanted, report);
+      }
+    }
+  }
+  return wanted;
 }
 
 }  // namespace
@@ -177,35 +263,15 @@ void add_pair(KernelProvider& provider, const registry::BoundOp& bound, const Ta
 PrebuildReport prebuild(const registry::Registry& registry, KernelProvider& provider,
                         const PrebuildRequest& request) {
   const Clock::time_point start = Clock::now();
-  if (request.jobs < 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("PrebuildRequest::jobs is {}; it must be at least 1", request.jobs));
-  }
-  if (request.targets.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "PrebuildRequest::targets is empty");
-  }
+  check_request(request);
   PrebuildReport report;
-  std::vector<Job> jobs;
-  const auto ops = chosen_ops(registry, request.ops, report);
-  std::set<Target> seen;
-  for (const Target& target : request.targets) {
-    if (seen.insert(target).second) {
-      for (const registry::BoundOp* bound : ops) {
-        add_pair(provider, *bound, target, jobs, report);
-      }
-    }
+  WorkList work = WorkList::of(registry, wanted_variants(registry, provider, request, report));
+  work.keep(request.shard);
+  report.failed = std::move(work.failed);
+  if (request.jobs > 0) {
+    provider.source().set_jobs(request.jobs);
   }
-  Crew(provider, jobs, request).run_all();
-  for (Job& job : jobs) {
-    if (job.failed) {
-      report.failed.push_back(std::move(*job.failed));
-    } else {
-      ++(job.compiled ? report.compiled : report.cached);
-    }
-    if (job.info) {
-      report.kernels.push_back(std::move(*job.info));
-    }
-  }
+  run(provider, request, work, report);
   report.seconds = seconds_since(start);
   return report;
 }

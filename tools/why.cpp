@@ -55,7 +55,7 @@ class Inquiry {
  public:
   explicit Inquiry(Engine& engine)
       : store_(engine.impl().store()),
-        toolchain_(engine.impl().provider().toolchain()),
+        toolchain_(engine.impl().provider().source().toolchain()),
         explainer_(store_) {
     if (toolchain_) {
       key_ = runtime::toolchain_key(*toolchain_);

@@ -102,7 +102,11 @@ class CallCheck {
     set_by_.fill(kNone);
   }
 
-  Status run(bool exact_overlap) {
+  /// Without pointers, overlap is not checked either.
+  enum class Depth : std::uint8_t { kShapes, kPointers, kExactOverlap };
+
+  Status run(Depth depth) {
+    has_pointers_ = depth != Depth::kShapes;
     if (args_.size() != bound_.op.args.size()) {
       return wrong_count();
     }
@@ -114,8 +118,10 @@ class CallCheck {
     if (Status status = check_derived_extents(); !status) {
       return status;
     }
-    if (Status status = check_overlap(exact_overlap); !status) {
-      return status;
+    if (has_pointers_) {
+      if (Status status = check_overlap(depth == Depth::kExactOverlap); !status) {
+        return status;
+      }
     }
     if (bound_.op.contract) {
       if (const std::string wrong = bound_.op.contract(problem_); !wrong.empty()) {
@@ -332,7 +338,7 @@ class CallCheck {
 
   // Pointer, strides and alignment of a tensor that has elements.
   Status check_memory(std::size_t i, const DLTensor& tensor) {
-    if (tensor.data == nullptr) {
+    if (tensor.data == nullptr && has_pointers_) {
       return wrong(i, "a device pointer", "null");
     }
     const Memory memory = memory_of(tensor);
@@ -393,7 +399,7 @@ class CallCheck {
     const std::int64_t size = tensor.dtype.bits / 8;
     const auto alignment = std::max<std::int64_t>(bound_.op.args[i].alignment, size);
     const std::uint64_t start = address(tensor);
-    if (start % static_cast<std::uint64_t>(alignment) != 0) {
+    if (has_pointers_ && start % static_cast<std::uint64_t>(alignment) != 0) {
       return wrong(i, fmt::format("an address aligned to {} bytes", alignment),
                    fmt::format("{:#x}", start));
     }
@@ -453,19 +459,31 @@ class CallCheck {
   std::array<std::uint8_t, Problem::kMaxSymbols>
       set_by_{};  // The argument that gave a symbol its value.
   std::uint8_t device_set_by_ = kNone;
+  bool has_pointers_ = true;
   std::array<Extent, Problem::kMaxArgs> extents_{};  // Span 0: no memory.
 };
 
-}  // namespace
-
-Status check_call(const BoundOp& bound, std::span<const Arg> args, bool exact_overlap,
-                  Problem& problem, int& device) {
+Status run_check(const BoundOp& bound, std::span<const Arg> args, CallCheck::Depth depth,
+                 Problem& problem, int& device) {
   Problem fresh(bound.names);
   fresh.set_target(problem.target());
   fresh.set_pdl(problem.pdl());
   problem = fresh;
   device = -1;
-  return CallCheck(bound, args, problem, device).run(exact_overlap);
+  return CallCheck(bound, args, problem, device).run(depth);
+}
+
+}  // namespace
+
+Status check_call(const BoundOp& bound, std::span<const Arg> args, bool exact_overlap,
+                  Problem& problem, int& device) {
+  const auto depth = exact_overlap ? CallCheck::Depth::kExactOverlap : CallCheck::Depth::kPointers;
+  return run_check(bound, args, depth, problem, device);
+}
+
+Status check_shapes(const BoundOp& bound, std::span<const Arg> args, Problem& problem,
+                    int& device) {
+  return run_check(bound, args, CallCheck::Depth::kShapes, problem, device);
 }
 
 std::string policy_reason(const BoundOp& bound, const Problem& problem) {

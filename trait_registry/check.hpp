@@ -27,6 +27,10 @@ namespace kiln::registry {
 Status check_call(const BoundOp& bound, std::span<const Arg> args, bool exact_overlap,
                   Problem& problem, int& device);
 
+/// The same for a call that is only planned: data pointers are not looked at and may be null, and
+/// overlap does not count.
+Status check_shapes(const BoundOp& bound, std::span<const Arg> args, Problem& problem, int& device);
+
 /// Why the op's policy (not its contract) advises against this problem; empty when it does not.
 std::string policy_reason(const BoundOp& bound, const Problem& problem);
 

@@ -1,6 +1,7 @@
 #include "trait_registry/variant.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -127,6 +128,24 @@ std::vector<Variant> enumerate(const BoundOp& bound, const Target& target) {
     }
   } while (advance(bound.op.traits, traits));
   return variants;
+}
+
+std::vector<std::vector<Variant>> compile_groups(const BoundOp& bound, const Target& target) {
+  std::map<std::string, std::vector<Variant>> by_source;
+  for (const Variant& variant : enumerate(bound, target)) {
+    by_source[bound.op.kernels[variant.kernel].source].push_back(variant);
+  }
+  std::vector<std::vector<Variant>> groups;
+  for (const auto& [source, variants] : by_source) {
+    const std::size_t count = (variants.size() + kMaxGroup - 1) / kMaxGroup;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto at = [&](std::size_t part) {
+        return variants.begin() + static_cast<std::ptrdiff_t>(variants.size() * part / count);
+      };
+      groups.emplace_back(at(i), at(i + 1));
+    }
+  }
+  return groups;
 }
 
 Result<CompileUnit> compile_unit(const Variant& variant) {

@@ -27,6 +27,12 @@ Traits choose_traits(const BoundOp& bound, const Problem& problem);
 /// count once. Empty when the op does not serve the target.
 std::vector<Variant> enumerate(const BoundOp& bound, const Target& target);
 
+/// The same variants in groups that compile as one program each: of one kernel source, at most
+/// kMaxGroup, evenly filled. Depends on nothing but the op and the target, so that whoever compiles
+/// a whole group gets the same image.
+inline constexpr std::size_t kMaxGroup = 8;
+std::vector<std::vector<Variant>> compile_groups(const BoundOp& bound, const Target& target);
+
 /// Everything one compile depends on. Two equal units give equal code with equal compilers.
 struct CompileUnit {
   std::string label;  ///< to_string(variant).

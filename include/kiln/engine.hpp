@@ -12,12 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <kiln/error.hpp>
@@ -33,6 +36,14 @@ using StreamHandle = void*;
 
 /// Which toolchain's cubins a read-only layer may serve.
 enum class ToolchainMatch : std::uint8_t { kAny, kExact };
+
+/// What happens when a kernel is needed that is in no cache.
+enum class JitPolicy : std::uint8_t {
+  kAllow,   ///< It is compiled.
+  kWarn,    ///< It is compiled, and a warning names it: for staging.
+  kForbid,  ///< kCompileForbidden. NVRTC is neither sought nor opened, and any toolchain's entry
+            ///< will do, from every layer.
+};
 
 /// Settings of an engine, read once when it is made. A field left empty falls back to the
 /// environment variable named beside it, which is also read only then.
@@ -69,6 +80,27 @@ struct EngineOptions {
   /// same kernel, before it compiles for itself. A process that was killed is not waited for, and
   /// one that has stopped for 20 s at most. Zero: never waits.
   std::chrono::seconds compile_wait{600};
+  /// Else KILN_JIT: allow, warn or forbid. Default kAllow.
+  std::optional<JitPolicy> jit;
+  /// Compiles in this process. Otherwise in worker processes, which a crash or a hang of NVRTC ends
+  /// instead of this one, and which run side by side; where none can be started, in this process
+  /// after all, with a warning. Else KILN_COMPILE_IN_PROCESS=1.
+  std::optional<bool> compile_in_process;
+  /// Path of the worker's executable, kiln-compile-worker. Else KILN_COMPILE_WORKER, else beside
+  /// the library.
+  std::string compile_worker;
+  /// Most compiles at the same time. 0: else KILN_COMPILE_JOBS, else as many as this process has
+  /// cores and, at 1 GiB each, memory.
+  int compile_jobs = 0;
+  /// A compile in a worker that takes longer is given up: the worker is killed, and the compile
+  /// tried once more in another one.
+  std::chrono::seconds compile_timeout{300};
+  /// A JSON file to keep the set of variants in that this engine really launches, merged with what
+  /// it holds: see `kiln prebuild --manifest`. "%p" in it is the process id. Else KILN_RECORD.
+  std::string record;
+  /// A file to append events to (compiles, cache lookups, loads), in Chrome's trace format. Else
+  /// KILN_TRACE.
+  std::string trace;
   /// Path of libnvrtc.so. Else KILN_NVRTC, the loader's path, the usual toolkit and wheel folders.
   std::string nvrtc;
   /// Path of libcuda.so.1. Else the loader's path.
@@ -146,7 +178,7 @@ struct Counters {
     std::string path;
     std::uint64_t hits = 0;
   };
-  std::uint64_t compiles = 0;              ///< Runs of the compiler.
+  std::uint64_t compiles = 0;              ///< Kernels given to the compiler.
   std::uint64_t cache_hits = 0;            ///< Lookups that found an entry, in any layer.
   std::uint64_t cache_misses = 0;          ///< Lookups that found none.
   std::uint64_t cache_bytes_read = 0;      ///< Of the files that hits came from.
@@ -160,10 +192,21 @@ struct Counters {
   std::vector<Layer> cache_layers;        ///< In the order in which they are asked.
 };
 
+/// One of several machines that share a prebuild; their outputs merge.
+struct Shard {
+  int index = 0;  ///< From 0.
+  int count = 1;
+};
+
 struct PrebuildRequest {
   std::vector<Target> targets;
   std::vector<std::string> ops;  ///< Globs over op names; empty means every op.
-  int jobs = 1;
+  /// Exactly these, of this engine's ops, instead of `targets` and `ops`.
+  std::vector<Variant> variants;
+  int jobs = 0;  ///< Compiles at the same time; 0: EngineOptions::compile_jobs.
+  Shard shard;
+  bool check = false;    ///< Compiles nothing: kernels that are in no cache are `missing`.
+  std::stop_token stop;  ///< When asked to stop, ends compiles under way and keeps what is done.
   /// Called after each kernel, from one thread at a time: done, total, the kernel. What it throws
   /// ends the prebuild after the compiles under way, and comes out of Engine::prebuild as it is.
   std::function<void(std::size_t, std::size_t, const KernelInfo&)> progress;
@@ -182,11 +225,60 @@ struct PrebuildReport {
   std::vector<KernelInfo> kernels;  ///< Every one that was made or found, stored or not.
   std::vector<Failed> failed;       ///< Not made, or made and not stored.
   std::vector<Skipped> skipped;
+  std::vector<std::string> missing;  ///< Names; of a check only.
+  std::size_t stopped = 0;           ///< Kernels that were left when it was asked to stop.
   std::size_t compiled = 0;  ///< And stored; those that were not stored are among the failed.
   std::size_t cached = 0;
   double seconds = 0;
-  /// Nothing failed and something was served.
-  bool ok() const noexcept { return failed.empty() && !kernels.empty(); }
+  /// Nothing failed, is missing or was left, and something was served.
+  bool ok() const noexcept {
+    return failed.empty() && missing.empty() && stopped == 0 && !kernels.empty();
+  }
+};
+
+/// A call's op and arguments, of which only dtypes, shapes, strides and devices count. The tensors
+/// must live as long as this.
+struct CallShape {
+  OpHandle op;
+  std::vector<Arg> args;
+};
+
+struct WarmupRequest {
+  std::vector<CallShape> calls;
+  std::vector<Variant> variants;  ///< Of targets that the current context's device runs.
+  int jobs = 0;                   ///< Compiles at the same time; 0: EngineOptions::compile_jobs.
+  /// Called after each kernel or call, from one thread at a time: done, total, its name. What it
+  /// throws ends the warm-up and comes out of Engine::warmup as it is.
+  std::function<void(std::size_t, std::size_t, const std::string&)> progress;
+};
+
+struct WarmupReport {
+  struct Failed {
+    std::string name;
+    ErrorCode code = ErrorCode::kInternal;
+    std::string message;
+  };
+  std::size_t prepared = 0;    ///< Calls and variants of the request that are now ready.
+  std::uint64_t compiled = 0;  ///< Kernels that this engine compiled meanwhile.
+  std::uint64_t loaded = 0;    ///< Libraries that it loaded into the driver meanwhile.
+  std::vector<Failed> failed;
+  double seconds = 0;
+  bool ok() const noexcept { return failed.empty(); }
+};
+
+/// Something that is being compiled in the background. Copies refer to the same. Outlives its
+/// engine, whose end makes it fail if it has not begun.
+class Prefetch {
+ public:
+  bool ready() const noexcept;  ///< Never waits.
+  void wait() const;
+  bool wait_for(std::chrono::nanoseconds limit) const;  ///< Whether it is ready.
+  void get() const;  ///< Waits; throws the Error that kept it from being there.
+
+ private:
+  friend class Engine;
+  explicit Prefetch(std::shared_future<void> done) : done_(std::move(done)) {}
+  std::shared_future<void> done_;
 };
 
 /// Ties registry, compiler, cache and driver together. Making one reads the environment and looks
@@ -229,6 +321,24 @@ class Engine {
               const LaunchOptions& options = {});
   void launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,
               const LaunchOptions& options = {});
+
+  /// Starts to find or compile what a call with these arguments needs, on a thread of its own, and
+  /// loads nothing. Asks the driver which device they are on. Data pointers are not looked at and
+  /// may be null. A call outside the contract throws at once; the rest, Prefetch::get gives.
+  Prefetch prefetch(OpHandle op, std::span<const Arg> args);
+  Prefetch prefetch(std::string_view op, std::initializer_list<Arg> args);
+  Prefetch prefetch(const Variant& variant);
+
+  /// Finds or compiles, several at a time, everything that is asked for, and loads it into the
+  /// current context; a later call of any of it neither compiles nor loads. What cannot be had is
+  /// in the report.
+  WarmupReport warmup(const WarmupRequest& request);
+
+  /// The targets that the current context's device runs, best first: those to warm up for.
+  std::vector<Target> device_targets();
+
+  /// Has kernels that could not be compiled, each of which is tried once, tried again.
+  void forget_compile_failures();
 
   /// All variants of an op for a target; throws kUnsupportedTarget when the op does not serve it.
   std::vector<Variant> variants(OpHandle op, const Target& target) const;

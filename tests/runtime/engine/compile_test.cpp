@@ -300,8 +300,12 @@ TEST_CASE("A malformed prebuild request is refused") {
   CHECK(contains(error_of(ErrorCode::kInvalidArgument, [&] { engine.prebuild(request); }),
                  "targets"));
   request.targets = {parse_target("sm_90")};
-  request.jobs = 0;
+  request.jobs = -1;
   CHECK(contains(error_of(ErrorCode::kInvalidArgument, [&] { engine.prebuild(request); }), "jobs"));
+  request.jobs = 1;
+  request.shard = {2, 2};
+  CHECK(
+      contains(error_of(ErrorCode::kInvalidArgument, [&] { engine.prebuild(request); }), "shard"));
 }
 
 TEST_CASE("prebuild without NVRTC fails for what is not in the cache and serves what is") {

@@ -35,11 +35,19 @@ bool has_nvrtc() {
   return found.has_value();
 }
 
+runtime::ProviderOptions provider_options(JitPolicy policy = JitPolicy::kAllow) {
+  runtime::ProviderOptions options;
+  options.compiler.toolchain = runtime::ToolchainInputs::from_environment("");
+  options.compiler.forbidden = policy == JitPolicy::kForbid;
+  options.compiler.in_process = true;
+  options.policy = policy;
+  return options;
+}
+
 // One engine's worth of cache and compiler.
 struct Side {
   explicit Side(const std::string& root, std::vector<std::string> layers = {})
-      : store(options(root, std::move(layers))),
-        provider(store, runtime::ToolchainInputs::from_environment("")) {
+      : store(options(root, std::move(layers))), provider(store, provider_options(), log.logger()) {
     disk->skip_sync();
   }
   cache::StoreOptions options(const std::string& root, std::vector<std::string> layers) {
@@ -81,9 +89,8 @@ TEST_CASE("Threads that miss the same kernels compile each once (field report 16
   // Two engines of one process exclude each other just as two threads of one engine do.
   cache::Store stores[] = {cache::Store(cache::test::options_at(dir.str("root"), log)),
                            cache::Store(cache::test::options_at(dir.str("root"), log))};
-  KernelProvider providers[] = {
-      KernelProvider(stores[0], runtime::ToolchainInputs::from_environment("")),
-      KernelProvider(stores[1], runtime::ToolchainInputs::from_environment(""))};
+  KernelProvider providers[] = {KernelProvider(stores[0], provider_options(), log.logger()),
+                                KernelProvider(stores[1], provider_options(), log.logger())};
   std::atomic<int> failures{0};
   {
     std::barrier start(kThreads);
@@ -136,7 +143,8 @@ TEST_CASE("One who waited for another's compile takes what it published") {
   const TinyKernels kernels(1);
   Side ahead(dir.str("root"));
   Side behind(dir.str("root"));
-  const cache::ToolchainKey toolchain = runtime::toolchain_key(*ahead.provider.toolchain());
+  const cache::ToolchainKey toolchain =
+      runtime::toolchain_key(*ahead.provider.source().toolchain());
   cache::CompileLock lock = ahead.store.lock(kernels[0].source, toolchain);
   REQUIRE(lock.held());
   behind.clock->on_sleep([&] {
@@ -163,7 +171,8 @@ TEST_CASE("One who waited in vain compiles, and stores what it made (field repor
   const TinyKernels kernels(1);
   Side ahead(dir.str("root"));
   Side behind(dir.str("root"));
-  const cache::ToolchainKey toolchain = runtime::toolchain_key(*ahead.provider.toolchain());
+  const cache::ToolchainKey toolchain =
+      runtime::toolchain_key(*ahead.provider.source().toolchain());
   // By the waiter's clock, which stands in for a holder that never beats again.
   const cache::CompileLock lock = ahead.store.lock(kernels[0].source, toolchain);
   const auto obtained = behind.obtain(kernels[0]);
@@ -183,6 +192,7 @@ TEST_CASE("A compile that fails lets go of the lock") {
   runtime::Candidate broken = kernels[0];
   broken.unit.main.text = "no C++";
   CHECK_FALSE(side.obtain(broken));
+  side.provider.forget_failures();  // Of this key, which both share.
   CHECK(side.obtain(kernels[0]));
   CHECK(side.clock->sleeps() == 0);
 }

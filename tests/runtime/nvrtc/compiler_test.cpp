@@ -88,7 +88,7 @@ TEST_CASE(
 
 TEST_CASE("A template compiles to a checked cubin with its lowered name and resources") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
-    const Compiled compiled = compile(nvrtc, scale_unit());
+    const test::Compiled compiled = compile(nvrtc, scale_unit());
     CHECK(compiled.symbol == "_Z5scaleILi3EEvPf");
     CHECK(check_cubin(compiled.cubin, compiled.symbol, kSm90a));
     CHECK(contains(compiled.ptx, ".target sm_90a"));
@@ -206,8 +206,8 @@ TEST_CASE("Success without a cubin is a failed compile (field report 73)") {
 
 TEST_CASE("Two targets give two cubins, and each is refused for the other (field report 42)") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
-    const Compiled base = compile(nvrtc, scale_unit(kSm90));
-    const Compiled own = compile(nvrtc, scale_unit(kSm90a));
+    const test::Compiled base = compile(nvrtc, scale_unit(kSm90));
+    const test::Compiled own = compile(nvrtc, scale_unit(kSm90a));
     CHECK(base.symbol == own.symbol);
     // NVRTC before 12.9 writes no note from which the suffix could be read.
     const bool has_note = contains(base.cubin, "-arch sm_90");
@@ -215,7 +215,7 @@ TEST_CASE("Two targets give two cubins, and each is refused for the other (field
     CHECK(bool(check_cubin(base.cubin, base.symbol, kSm90a)) == !has_note);
     CHECK_FALSE(check_cubin(base.cubin, base.symbol, {9, 1, TargetSuffix::kBase}));
     if (nvrtc.check_target(kSm100a)) {
-      const Compiled next = compile(nvrtc, scale_unit(kSm100a));
+      const test::Compiled next = compile(nvrtc, scale_unit(kSm100a));
       CHECK_FALSE(check_cubin(next.cubin, next.symbol, kSm90a));
       CHECK_FALSE(check_cubin(own.cubin, own.symbol, kSm100a));
       CHECK_FALSE(check_cubin(next.cubin, next.symbol, {10, 0, TargetSuffix::kFamily}));
@@ -308,7 +308,7 @@ TEST_CASE("The PDL wait is recorded for the entry that was asked for") {
 
 TEST_CASE("Two compiles of one unit give the same bytes, on one thread and on several") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
-    const Compiled first = compile(nvrtc, scale_unit());
+    const test::Compiled first = compile(nvrtc, scale_unit());
     CHECK(compile(nvrtc, scale_unit()).cubin == first.cubin);
     std::vector<std::string> cubins(4);
     std::vector<std::thread> threads;
@@ -360,7 +360,7 @@ TEST_CASE("A compile leaves locale, environment and working directory as they ar
 
 TEST_CASE("No damage to a real cubin makes its check read outside of it") {
   with_each_nvrtc([](const Nvrtc& nvrtc) {
-    const Compiled compiled = compile(nvrtc, scale_unit());
+    const test::Compiled compiled = compile(nvrtc, scale_unit());
     std::size_t refused = 0;
     test::damage(compiled.cubin, 20000, [&](const std::string& damaged) {
       refused += check_cubin(damaged, compiled.symbol, kSm90a) ? 0u : 1u;

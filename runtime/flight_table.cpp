@@ -1,0 +1,88 @@
+#include "runtime/flight_table.hpp"
+
+namespace kiln::runtime {
+
+FlightTable::Flight::~Flight() {
+  if (table_ != nullptr) {
+    table_->end(key_, nullptr);
+  }
+}
+
+void FlightTable::Flight::land(std::shared_ptr<const cache::Entry> entry, bool kept) {
+  FlightTable& table = *std::exchange(table_, nullptr);
+  if (kept) {
+    const std::lock_guard lock(table.mutex_);
+    table.kept_.emplace(key_, entry);
+  }
+  table.end(key_, std::move(entry));
+}
+
+void FlightTable::Flight::fail(Failure failure) {
+  FlightTable& table = *std::exchange(table_, nullptr);
+  {
+    const std::lock_guard lock(table.mutex_);
+    table.failures_.emplace(key_, std::move(failure));
+  }
+  table.end(key_, nullptr);
+}
+
+void FlightTable::end(const cache::Digest& key, std::shared_ptr<const cache::Entry> entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto flying = flying_.find(key);
+    flying->second->ended = true;
+    flying->second->entry = std::move(entry);
+    flying_.erase(flying);
+  }
+  landed_.notify_all();
+}
+
+FlightTable::Joined FlightTable::join(const cache::Digest& key) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (const auto failed = failures_.find(key); failed != failures_.end()) {
+      return {std::nullopt, nullptr, failed->second};
+    }
+    if (const auto known = kept_.find(key); known != kept_.end()) {
+      return {std::nullopt, known->second, std::nullopt};
+    }
+    std::shared_ptr<State>& flying = flying_[key];
+    if (flying == nullptr) {
+      flying = std::make_shared<State>();
+      return {Flight(*this, key), nullptr, std::nullopt};
+    }
+    const std::shared_ptr<State> awaited = flying;
+    landed_.wait(lock, [&] { return awaited->ended; });
+    if (awaited->entry != nullptr) {
+      return {std::nullopt, awaited->entry, std::nullopt};
+    }
+  }
+}
+
+std::optional<FlightTable::Flight> FlightTable::try_lead(const cache::Digest& key) {
+  const std::lock_guard lock(mutex_);
+  if (failures_.contains(key) || kept_.contains(key) || flying_.contains(key)) {
+    return std::nullopt;
+  }
+  flying_.emplace(key, std::make_shared<State>());
+  return std::make_optional<Flight>(*this, key);
+}
+
+std::shared_ptr<const cache::Entry> FlightTable::kept(const cache::Digest& key) {
+  const std::lock_guard lock(mutex_);
+  const auto known = kept_.find(key);
+  return known != kept_.end() ? known->second : nullptr;
+}
+
+std::optional<Failure> FlightTable::failure(const cache::Digest& key) {
+  const std::lock_guard lock(mutex_);
+  const auto known = failures_.find(key);
+  return known != failures_.end() ? std::optional(known->second) : std::nullopt;
+}
+
+void FlightTable::forget_failures() {
+  const std::lock_guard lock(mutex_);
+  failures_.clear();
+}
+
+}  // namespace kiln::runtime

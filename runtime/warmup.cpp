@@ -1,0 +1,138 @@
+#include "runtime/warmup.hpp"
+
+#include <chrono>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/crew.hpp"
+#include "runtime/engine_impl.hpp"
+#include "runtime/work_list.hpp"
+
+namespace kiln::runtime {
+namespace {
+
+/// One warm-up under way.
+class Warmup {
+ public:
+  Warmup(Engine::Impl& engine, const WarmupRequest& request) : engine_(engine), request_(request) {}
+
+  WarmupReport run() {
+    const auto start = std::chrono::steady_clock::now();
+    const std::uint64_t compiles = engine_.provider().compiles();
+    const std::uint64_t loads = engine_.launcher().libraries_loaded();
+    check_calls();
+    compile();
+    load();
+    report_.compiled = engine_.provider().compiles() - compiles;
+    report_.loaded = engine_.launcher().libraries_loaded() - loads;
+    report_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(report_);
+  }
+
+ private:
+  void fail(const std::string& name, const Failure& failure) {
+    report_.failed.push_back({name, failure.code, failure.message});
+  }
+
+  void check_calls() {
+    for (const CallShape& call : request_.calls) {
+      const registry::BoundOp& bound = Engine::Impl::bound(call.op);
+      Result<CallShapes> shapes = engine_.launcher().shapes(bound, call.args);
+      if (shapes) {
+        calls_.push_back(std::move(*shapes));
+      } else {
+        fail(bound.op.name, shapes.error());
+      }
+    }
+  }
+
+  // Kernels that are in no cache, for any target that would do.
+  std::vector<Variant> missing() {
+    std::vector<Variant> missing;
+    for (const CallShapes& call : calls_) {
+      for (Variant& variant : engine_.launcher().missing(call)) {
+        missing.push_back(std::move(variant));
+      }
+    }
+    for (const Variant& variant : request_.variants) {
+      const Result<Candidate> candidate = Candidate::of(variant);
+      if (candidate && !engine_.provider().cached({&*candidate, 1})) {
+        missing.push_back(variant);
+      }
+    }
+    return missing;
+  }
+
+  // Several at a time. What fails here is remembered, and reported when it is to be loaded.
+  void compile() {
+    KernelProvider& provider = engine_.provider();
+    WorkList work;
+    if (provider.policy() != JitPolicy::kForbid) {
+      work = WorkList::of(engine_.registry(), missing());
+    }
+    total_ = work.kernels() + calls_.size() + request_.variants.size();
+    if (request_.jobs > 0) {
+      provider.source().set_jobs(request_.jobs);
+    }
+    if (work.items.empty()) {
+      return;
+    }
+    const int jobs = request_.jobs > 0 ? request_.jobs : provider.source().jobs();
+    share_work(work.items.size(), static_cast<std::size_t>(jobs), std::stop_token(),
+               [&](std::size_t i) {
+                 provider.obtain_group(work.items[i].members);
+                 for (const Candidate& member : work.items[i].members) {
+                   step(member.unit.label);
+                 }
+               });
+  }
+
+  // On this thread, whose context it is for.
+  void load() {
+    for (const CallShapes& call : calls_) {
+      finish(call.bound->op.name, engine_.launcher().prepare(call));
+    }
+    for (const Variant& variant : request_.variants) {
+      const Result<const registry::BoundOp*> bound = engine_.registry().find(variant.op->name);
+      finish(to_string(variant), bound ? engine_.launcher().prepare(**bound, variant)
+                                       : Status(tl::unexpected(bound.error())));
+    }
+  }
+
+  void finish(const std::string& name, const Status& status) {
+    if (status) {
+      ++report_.prepared;
+    } else {
+      fail(name, status.error());
+    }
+    step(name);
+  }
+
+  void step(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (request_.progress) {
+      request_.progress(done_, total_, name);
+    }
+  }
+
+  Engine::Impl& engine_;
+  const WarmupRequest& request_;
+  std::vector<CallShapes> calls_;
+  WarmupReport report_;
+  std::size_t total_ = 0;
+  std::mutex mutex_;  // Guards done_, and the progress callback.
+  std::size_t done_ = 0;
+};
+
+}  // namespace
+
+WarmupReport warmup(Engine::Impl& engine, const WarmupRequest& request) {
+  return Warmup(engine, request).run();
+}
+
+}  // namespace kiln::runtime
