@@ -2,9 +2,12 @@
 #include <chrono>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <kiln/engine.hpp>
 
 #include "runtime/engine_impl.hpp"
+#include "runtime/manifest.hpp"
 #include "runtime/prebuild.hpp"
 #include "runtime/warmup.hpp"
 #include "trait_registry/variant.hpp"
@@ -40,9 +43,14 @@ runtime::ProviderOptions provider_options(const EngineOptions& options,
 }
 
 runtime::LauncherOptions launcher_options(const EngineOptions& options,
-                                          const runtime::Environment& environment) {
-  return {
+                                          const runtime::Environment& environment,
+                                          runtime::Recorder& recorder) {
+  runtime::LauncherOptions launcher{
       .driver_path = options.driver, .pdl = options.pdl, .check = environment.check, .used = {}};
+  if (recorder.on()) {
+    launcher.used = [&recorder](std::span<const Variant> variants) { recorder.used(variants); };
+  }
+  return launcher;
 }
 
 void throw_if_failed(Status&& status) {
@@ -55,8 +63,10 @@ Engine::Impl::Impl(const EngineOptions& options, const runtime::Environment& env
     : logger_(options.log),
       root_choice_(cache::choose_root(environment.root)),
       store_(store_options(options, environment, logger_)),
-      provider_(store_, provider_options(options, environment), logger_),
-      launcher_(launcher_options(options, environment), provider_) {
+      trace_(environment.trace, logger_),
+      recorder_(environment.record, logger_),
+      provider_(store_, provider_options(options, environment), logger_, trace_),
+      launcher_(launcher_options(options, environment, recorder_), provider_, trace_) {
   for (const std::string& warning : environment.warnings) {
     logger_.warn_once(warning, warning);
   }
@@ -154,6 +164,18 @@ Prefetch Engine::prefetch(const Variant& variant) {
 
 WarmupReport Engine::warmup(const WarmupRequest& request) {
   return runtime::warmup(*impl_, request);
+}
+
+std::vector<Variant> Engine::read_manifest(const std::string& path) const {
+  cache::PosixFileSystem disk;
+  const runtime::Manifest manifest = value_or_throw(runtime::Manifest::read(disk, path));
+  runtime::Resolved resolved = runtime::resolve(manifest, impl_->registry());
+  for (const runtime::Resolved::Missing& missing : resolved.missing) {
+    const std::string name = runtime::to_string(missing.entry);
+    impl_->logger().warn_once("manifest " + name,
+                              fmt::format("{}: {} is left out: {}", path, name, missing.reason));
+  }
+  return std::move(resolved.variants);
 }
 
 std::vector<Target> Engine::device_targets() {

@@ -10,6 +10,8 @@
 #include "runtime/kernel_provider.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/prefetcher.hpp"
+#include "runtime/recorder.hpp"
+#include "runtime/trace.hpp"
 #include "trait_registry/registry.hpp"
 
 namespace kiln {
@@ -39,6 +41,8 @@ class Engine::Impl {
   registry::Registry registry_;
   cache::RootChoice root_choice_;
   cache::Store store_;
+  runtime::Trace trace_;
+  runtime::Recorder recorder_;
   runtime::KernelProvider provider_;
   runtime::Launcher launcher_;
   runtime::Prefetcher prefetcher_;  // Last: its tasks use the others.

@@ -79,10 +79,12 @@ Result<Candidate> Candidate::of(const Variant& variant) {
   return Candidate{std::move(*unit), std::move(source)};
 }
 
-KernelProvider::KernelProvider(cache::Store& store, ProviderOptions options, const Logger& logger)
+KernelProvider::KernelProvider(cache::Store& store, ProviderOptions options, const Logger& logger,
+                               Trace& trace)
     : store_(store),
       options_(std::move(options)),
       logger_(logger),
+      trace_(trace),
       source_(options_.compiler, logger) {}
 
 std::optional<Obtained> KernelProvider::find_cached(std::span<const Candidate> candidates,
@@ -140,6 +142,7 @@ std::optional<Result<Obtained>> KernelProvider::find_stored(Request& request,
                                                             const cache::ToolchainKey* key) {
   const std::vector<cache::SourceKey> sources = sources_of(request.candidates);
   const cache::Query query = query_for(sources, key, request.driver_major, request.asked_before);
+  TraceSpan span(trace_, request.candidates.front().unit.label, "cache");
   // Ends, since a rejected entry is not given again.
   while (std::optional<cache::Hit> hit = store_.lookup(query)) {
     if (request.accept != nullptr) {
@@ -155,10 +158,12 @@ std::optional<Result<Obtained>> KernelProvider::find_stored(Request& request,
         continue;
       }
     }
+    span.arg("hit", true).arg("entry", hit->path);
     const std::size_t index = index_of(request.candidates, hit->entry.source);
     return Obtained{
         std::make_shared<const cache::Entry>(std::move(hit->entry)), index, true, true, {}};
   }
+  span.arg("hit", false);
   return std::nullopt;
 }
 
@@ -223,6 +228,8 @@ Result<CompiledProgram> KernelProvider::run_compiler(std::span<const registry::C
           fmt::format("compile: {} was in no cache and is compiled now; prebuild it.", unit.label));
     }
   }
+  TraceSpan span(trace_, units.front().label, "compile");
+  span.arg("kernels", units.size());
   return (*source_.compiler())->compile(units);
 }
 

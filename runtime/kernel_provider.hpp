@@ -18,6 +18,7 @@
 #include "runtime/compiler_source.hpp"
 #include "runtime/flight_table.hpp"
 #include "runtime/load_failure.hpp"
+#include "runtime/trace.hpp"
 #include "trait_registry/variant.hpp"
 
 namespace kiln::runtime {
@@ -55,7 +56,7 @@ struct ProviderOptions {
 /// longer than StoreOptions::lock_times says; a hit waits for nobody.
 class KernelProvider {
  public:
-  KernelProvider(cache::Store& store, ProviderOptions options, const Logger& logger);
+  KernelProvider(cache::Store& store, ProviderOptions options, const Logger& logger, Trace& trace);
 
   /// The first candidate in the cache that `accept` takes, else the first that this NVRTC knows,
   /// compiled. An entry that the driver refuses is rejected and the next one tried; a fresh compile
@@ -122,6 +123,7 @@ class KernelProvider {
   cache::Store& store_;
   const ProviderOptions options_;
   const Logger logger_;
+  Trace& trace_;
   CompilerSource source_;
   FlightTable flights_;
   std::atomic<std::uint64_t> compiles_{0};

@@ -119,8 +119,8 @@ Result<Context> current_context(const Driver& driver, const std::string& op,
 
 }  // namespace
 
-Launcher::Launcher(LauncherOptions options, KernelProvider& provider)
-    : options_(std::move(options)), provider_(provider) {}
+Launcher::Launcher(LauncherOptions options, KernelProvider& provider, Trace& trace)
+    : options_(std::move(options)), provider_(provider), trace_(trace) {}
 
 Result<Launcher::Machine*> Launcher::machine() {
   std::call_once(loaded_once_, [this] {
@@ -137,7 +137,8 @@ Result<Launcher::Machine*> Launcher::machine() {
     }
     // An aggregate that cannot be moved, which make_unique cannot make before clang 16.
     // NOLINTNEXTLINE(modernize-make-unique)
-    machine_storage_.reset(new Machine{*driver, std::move(targets), Planner(*driver, provider_)});
+    machine_storage_.reset(
+        new Machine{*driver, std::move(targets), Planner(*driver, provider_, trace_)});
     machine_.store(machine_storage_.get(), std::memory_order_release);
   });
   if (load_failure_) {

@@ -19,6 +19,7 @@
 #include "runtime/kernel_provider.hpp"
 #include "runtime/plan_cache.hpp"
 #include "runtime/planner.hpp"
+#include "runtime/trace.hpp"
 #include "trait_registry/registry.hpp"
 
 namespace kiln::runtime {
@@ -47,7 +48,7 @@ struct CallShapes {
 /// is first made. Telling contexts apart at each launch would cost a driver call.
 class Launcher {
  public:
-  Launcher(LauncherOptions options, KernelProvider& provider);
+  Launcher(LauncherOptions options, KernelProvider& provider, Trace& trace);
 
   Status launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                 const LaunchOptions& options);
@@ -100,6 +101,7 @@ class Launcher {
 
   const LauncherOptions options_;
   KernelProvider& provider_;
+  Trace& trace_;
   PlanCache plans_;
 
   std::once_flag loaded_once_;

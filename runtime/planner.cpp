@@ -69,8 +69,8 @@ bool tries_next_target(ErrorCode code) {
 
 }  // namespace
 
-Planner::Planner(std::shared_ptr<const Driver> driver, KernelProvider& provider)
-    : driver_(std::move(driver)), provider_(provider) {}
+Planner::Planner(std::shared_ptr<const Driver> driver, KernelProvider& provider, Trace& trace)
+    : driver_(std::move(driver)), provider_(provider), trace_(trace) {}
 
 Result<std::vector<Planner::Choice>> Planner::choices(const PlanRequest& request) {
   const DeviceInfo& device = request.device;
@@ -245,11 +245,14 @@ Result<Planner::Acquired> Planner::load(std::span<const Variant> variants, const
   }
   Acquired acquired;
   const Accept accept = [&](const cache::Entry& entry) -> tl::expected<void, LoadFailure> {
+    TraceSpan span(trace_, entry.label, "load");
+    span.arg("image_bytes", entry.image.size());
     auto loaded = LibraryTable::of_process().load(*driver_, context, entry.image, entry.symbol);
     if (!loaded) {
       return tl::unexpected(std::move(loaded.error()));
     }
     acquired.resident.function = loaded->function;
+    span.arg("loaded", loaded->library_loaded);
     if (loaded->library_loaded) {
       libraries_loaded_.fetch_add(1, std::memory_order_relaxed);
     }

@@ -17,6 +17,7 @@
 #include "runtime/driver/library_table.hpp"
 #include "runtime/kernel_provider.hpp"
 #include "runtime/plan.hpp"
+#include "runtime/trace.hpp"
 #include "trait_registry/registry.hpp"
 
 namespace kiln::runtime {
@@ -35,7 +36,7 @@ struct PlanRequest {
 /// may be called from any thread; two that plan the same at the same time both get a plan.
 class Planner {
  public:
-  Planner(std::shared_ptr<const Driver> driver, KernelProvider& provider);
+  Planner(std::shared_ptr<const Driver> driver, KernelProvider& provider, Trace& trace);
 
   Result<std::unique_ptr<const Plan>> make(const PlanRequest& request);
 
@@ -94,6 +95,7 @@ class Planner {
 
   std::shared_ptr<const Driver> driver_;
   KernelProvider& provider_;
+  Trace& trace_;
   std::mutex mutex_;
   std::map<ResidentKey, Resident> residents_;  // Guarded by mutex_.
   std::atomic<std::uint64_t> libraries_loaded_{

@@ -122,13 +122,14 @@ int prebuild(const PrebuildArgs& args, std::vector<Target> targets) {
   PrebuildReport report;
   {
     Progress progress(args.json);
-    report = engine.prebuild(
-        {.targets = std::move(targets),
-         .ops = args.ops,
-         .jobs = args.jobs,
-         .progress = [&progress](std::size_t done, std::size_t total, const KernelInfo& kernel) {
-           progress.step(done, total, describe_line(kernel));
-         }});
+    PrebuildRequest request;
+    request.targets = std::move(targets);
+    request.ops = args.ops;
+    request.jobs = args.jobs;
+    request.progress = [&progress](std::size_t done, std::size_t total, const KernelInfo& kernel) {
+      progress.step(done, total, describe_line(kernel));
+    };
+    report = engine.prebuild(request);
   }
   if (args.json) {
     print_json(to_json(report, engine.impl().store().counters()));

@@ -334,6 +334,11 @@ class Engine {
   /// in the report.
   WarmupReport warmup(const WarmupRequest& request);
 
+  /// The variants of a manifest (EngineOptions::record), for a warm-up or a prebuild. Those that
+  /// are no longer among this engine's ops are left out with a warning. Throws kIo and
+  /// kInvalidArgument for a file that is no manifest.
+  std::vector<Variant> read_manifest(const std::string& path) const;
+
   /// The targets that the current context's device runs, best first: those to warm up for.
   std::vector<Target> device_targets();
 

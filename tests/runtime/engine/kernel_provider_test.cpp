@@ -47,7 +47,9 @@ runtime::ProviderOptions provider_options(JitPolicy policy = JitPolicy::kAllow) 
 // One engine's worth of cache and compiler.
 struct Side {
   explicit Side(const std::string& root, std::vector<std::string> layers = {})
-      : store(options(root, std::move(layers))), provider(store, provider_options(), log.logger()) {
+      : store(options(root, std::move(layers))),
+        trace("", log.logger()),
+        provider(store, provider_options(), log.logger(), trace) {
     disk->skip_sync();
   }
   cache::StoreOptions options(const std::string& root, std::vector<std::string> layers) {
@@ -67,6 +69,7 @@ struct Side {
   std::shared_ptr<FaultyFileSystem> disk = std::make_shared<FaultyFileSystem>();
   std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
   cache::Store store;
+  runtime::Trace trace;
   KernelProvider provider;
 };
 
@@ -86,11 +89,12 @@ TEST_CASE("Threads that miss the same kernels compile each once (field report 16
   const TempDir dir;
   const TinyKernels kernels(kKernels);
   cache::test::LogLines log;
+  runtime::Trace trace("", log.logger());
   // Two engines of one process exclude each other just as two threads of one engine do.
   cache::Store stores[] = {cache::Store(cache::test::options_at(dir.str("root"), log)),
                            cache::Store(cache::test::options_at(dir.str("root"), log))};
-  KernelProvider providers[] = {KernelProvider(stores[0], provider_options(), log.logger()),
-                                KernelProvider(stores[1], provider_options(), log.logger())};
+  KernelProvider providers[] = {KernelProvider(stores[0], provider_options(), log.logger(), trace),
+                                KernelProvider(stores[1], provider_options(), log.logger(), trace)};
   std::atomic<int> failures{0};
   {
     std::barrier start(kThreads);
