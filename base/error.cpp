@@ -28,6 +28,8 @@ const char* error_code_name(ErrorCode code) noexcept {
       return "compile_forbidden";
     case ErrorCode::kCompilerLost:
       return "compiler_lost";
+    case ErrorCode::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }

@@ -1,12 +1,16 @@
 #include "runtime/compiler_source.hpp"
 
-#include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/worker/find_worker.hpp"
+#include "runtime/worker/worker_count.hpp"
 
 namespace kiln::runtime {
 
 CompilerSource::CompilerSource(CompilerOptions options, const Logger& logger)
-    : options_(std::move(options)), logger_(logger) {}
+    : options_(std::move(options)), logger_(logger), jobs_(options_.workers) {}
 CompilerSource::~CompilerSource() = default;
 
 const Result<Toolchain>& CompilerSource::toolchain() {
@@ -41,6 +45,20 @@ Result<std::unique_ptr<Compiler>> CompilerSource::start() {
   if (!found) {
     return tl::unexpected(found.error());
   }
+  if (!options_.in_process) {
+    auto pool = start_workers(*found);
+    if (pool) {
+      pool_ = pool->get();
+      return std::move(*pool);
+    }
+    if (pool.error().kind != StartFailure::Kind::kNoWorker) {
+      return tl::unexpected(std::move(pool.error().failure));
+    }
+    logger_.warn_once("no worker",
+                      fmt::format("compile: compiles run in this process, since no compile worker "
+                                  "can be started: {}",
+                                  pool.error().failure.message));
+  }
   Result<Nvrtc> nvrtc = Nvrtc::load(*found);
   if (!nvrtc) {
     return tl::unexpected(std::move(nvrtc.error()));
@@ -48,11 +66,56 @@ Result<std::unique_ptr<Compiler>> CompilerSource::start() {
   return std::make_unique<Nvrtc>(std::move(*nvrtc));
 }
 
-int CompilerSource::jobs() {
-  return std::max(options_.workers, 1);
+tl::expected<std::unique_ptr<WorkerPool>, StartFailure> CompilerSource::start_workers(
+    const Toolchain& toolchain) {
+  WorkerPoolOptions pool;
+  const Result<std::string> executable = find_worker(
+      {.option = options_.worker, .kiln_compile_worker = {}, .code_file = file_of_this_code()});
+  if (!executable) {
+    return tl::unexpected(StartFailure{StartFailure::Kind::kNoWorker, executable.error()});
+  }
+  pool.executable = *executable;
+  pool.max_workers = static_cast<unsigned>(jobs());
+  pool.compile_timeout = options_.timeout;
+  pool.logger = logger_;
+  return WorkerPool::start(toolchain, pool);
 }
 
-void CompilerSource::set_jobs(int) {}
-void CompilerSource::cancel() {}
+int CompilerSource::jobs() {
+  const int asked = jobs_.load();
+  if (asked > 0) {
+    return asked;
+  }
+  std::call_once(counted_once_, [this] {
+    fitting_jobs_ = static_cast<int>(default_worker_count(look_at_machine({})));
+  });
+  return fitting_jobs_;
+}
+
+void CompilerSource::set_jobs(int jobs) {
+  jobs_ = jobs;
+  with_pool([jobs](WorkerPool& pool) { pool.set_max_workers(static_cast<unsigned>(jobs)); });
+}
+
+void CompilerSource::cancel() {
+  with_pool([](WorkerPool& pool) { pool.cancel(); });
+}
+
+void CompilerSource::resume() {
+  with_pool([](WorkerPool& pool) { pool.resume(); });
+}
+
+template <class Use>
+void CompilerSource::with_pool(Use&& use) {
+  if (WorkerPool* const pool = pool_.load()) {
+    use(*pool);
+  }
+}
+
+std::vector<pid_t> CompilerSource::workers() {
+  std::vector<pid_t> pids;
+  with_pool([&](WorkerPool& pool) { pids = pool.pids(); });
+  return pids;
+}
 
 }  // namespace kiln::runtime

@@ -1,16 +1,21 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include <sys/types.h>
 
 #include "base/logger.hpp"
 #include "base/result.hpp"
 #include "cache/key.hpp"
 #include "runtime/nvrtc/compiler.hpp"
 #include "runtime/nvrtc/toolchain.hpp"
+#include "runtime/worker/pool.hpp"
 
 namespace kiln::runtime {
 
@@ -39,13 +44,19 @@ class CompilerSource {
 
   /// Compiles at the same time that compiler() is good for.
   int jobs();
-  /// At least so many, whatever fits: somebody who knows better asked for them.
+  /// So many from now on, whatever fits: somebody who knows better asked for them.
   void set_jobs(int jobs);
-  /// Ends compiles under way and refuses new ones, where they run in other processes.
+  /// Ends compiles under way and refuses new ones until resume(), where they run in other
+  /// processes.
   void cancel();
+  void resume();
+  std::vector<pid_t> workers();  ///< The processes that compile for this one now.
 
  private:
   Result<std::unique_ptr<Compiler>> start();
+  tl::expected<std::unique_ptr<WorkerPool>, StartFailure> start_workers(const Toolchain& toolchain);
+  template <class Use>
+  void with_pool(Use&& use);
 
   const CompilerOptions options_;
   const Logger logger_;
@@ -54,6 +65,10 @@ class CompilerSource {
   std::optional<Result<Toolchain>> toolchain_;
   cache::ToolchainKey toolchain_key_;
   std::optional<Result<std::unique_ptr<Compiler>>> compiler_;
+  std::atomic<WorkerPool*> pool_{nullptr};  // compiler_, when that is one.
+  std::atomic<int> jobs_;                   // As asked for; 0: as many as fit.
+  std::once_flag counted_once_;
+  int fitting_jobs_ = 1;
 };
 
 }  // namespace kiln::runtime

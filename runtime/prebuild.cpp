@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -14,7 +15,7 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
-#include "runtime/crew.hpp"
+#include "runtime/share_work.hpp"
 #include "runtime/work_list.hpp"
 #include "trait_registry/target.hpp"
 #include "trait_registry/variant.hpp"
@@ -126,7 +127,8 @@ void run(KernelProvider& provider, const PrebuildRequest& request, const WorkLis
   std::vector<std::optional<Outcome>> outcomes(work.items.size());
   const int jobs = request.jobs > 0 ? request.jobs : provider.source().jobs();
   // What is under way when it is asked to stop is given up, not waited for.
-  const std::stop_callback on_stop(request.stop, [&] { provider.source().cancel(); });
+  std::optional<std::stop_callback<std::function<void()>>> on_stop(
+      std::in_place, request.stop, [&] { provider.source().cancel(); });
   share_work(work.items.size(), static_cast<std::size_t>(jobs), request.stop, [&](std::size_t i) {
     Outcome outcome =
         request.check ? check(provider, work.items[i]) : build(provider, work.items[i]);
@@ -136,6 +138,8 @@ void run(KernelProvider& provider, const PrebuildRequest& request, const WorkLis
     tell(progress, outcome);
     outcomes[i] = std::move(outcome);
   });
+  on_stop.reset();
+  provider.source().resume();
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (!outcomes[i]) {
       report.stopped += work.items[i].members.size();

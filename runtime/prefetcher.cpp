@@ -29,7 +29,7 @@ Prefetcher::~Prefetcher() {
   for (Job& job : left) {
     run(
         [] {
-          return Status(fail(ErrorCode::kInvalidArgument,
+          return Status(fail(ErrorCode::kCancelled,
                              "its engine was destroyed before this prefetch began"));
         },
         job.done);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/crew.hpp"
+#include "runtime/share_work.hpp"
 #include "runtime/engine_impl.hpp"
 #include "runtime/work_list.hpp"
 

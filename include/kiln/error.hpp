@@ -23,6 +23,7 @@ enum class ErrorCode : int {
   kInternal = 10,          ///< A broken invariant of Kiln itself; please report it.
   kCompileForbidden = 11,  ///< A kernel is in no cache, and the policy forbids compiling it.
   kCompilerLost = 12,      ///< The compiler crashed or did not finish in time, twice in a row.
+  kCancelled = 13,         ///< Given up unfinished, because somebody asked for that.
 };
 
 /// The code's name as it appears in messages and JSON, for example "invalid_argument".

@@ -23,7 +23,7 @@ tl::unexpected<StartFailure> start_failure(StartFailure::Kind kind, Failure fail
 }
 
 tl::unexpected<StartFailure> cancelled_failure() {
-  return start_failure(StartFailure::Kind::kCancelled, {ErrorCode::kCompilerLost, "cancelled"});
+  return start_failure(StartFailure::Kind::kCancelled, {ErrorCode::kCancelled, "cancelled"});
 }
 
 // How the worker ended, in words that follow its name. Ends it if it has not ended yet.
@@ -263,6 +263,11 @@ void Crew::cancel() {
   }
   free_.notify_all();
   keeper_.notify_one();
+}
+
+void Crew::resume() {
+  const Lock lock(mutex_);
+  cancelled_ = false;
 }
 
 bool Crew::cancelled() const {

@@ -68,6 +68,7 @@ class Crew {
   std::string lose(Worker& worker, const Breakdown& breakdown, std::chrono::milliseconds limit);
 
   void cancel();
+  void resume();
   bool cancelled() const;
   void set_max_workers(unsigned max_workers);
   std::vector<pid_t> pids() const;

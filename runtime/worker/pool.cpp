@@ -129,7 +129,7 @@ Result<CompiledProgram> WorkerPool::compile(std::span<const registry::CompileUni
       ends.push_back(worker.error().failure.message);
     }
     if (crew.cancelled()) {
-      return fail(ErrorCode::kCompilerLost,
+      return fail(ErrorCode::kCancelled,
                   fmt::format("compiling {} was cancelled", label_of(units)));
     }
     options_.logger.warn_once("worker.lost:" + units.front().label,
@@ -152,6 +152,11 @@ Failure WorkerPool::lost(const std::string& label, const std::vector<std::string
 void WorkerPool::cancel() {
   cancelled_ = true;
   crew().cancel();
+}
+
+void WorkerPool::resume() {
+  cancelled_ = false;
+  crew().resume();
 }
 
 void WorkerPool::set_max_workers(unsigned max_workers) {

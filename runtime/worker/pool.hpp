@@ -62,12 +62,13 @@ class WorkerPool final : public Compiler {
   std::vector<Target> targets() const override { return targets_; }
 
   /// Waits for a worker when all are busy. What NVRTC answers, also kCompileFailed, is passed on.
-  /// kCompilerLost when two workers in a row were lost over it or could not be started, and after
-  /// cancel().
+  /// kCompilerLost when two workers in a row were lost over it or could not be started; kCancelled
+  /// after cancel().
   Result<CompiledProgram> compile(std::span<const registry::CompileUnit> units) const override;
 
-  /// Ends the compiles in flight and refuses all later ones.
+  /// Ends the compiles in flight and refuses all later ones, until resume().
   void cancel();
+  void resume();
   /// At least one. Idle workers beyond it stop now, busy ones when they are done.
   void set_max_workers(unsigned max_workers);
   std::vector<pid_t> pids() const;  ///< Of this process's workers.

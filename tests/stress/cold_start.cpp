@@ -33,6 +33,7 @@ struct Settings {
   int rounds = 100;
   bool no_locks = false;
   bool namespaces = false;
+  bool in_process = false;
 };
 
 // The round's sums.
@@ -52,7 +53,12 @@ Report work(const Settings& settings, const std::string& root, int number) {
     disk->ignore_locks();
   }
   cache::Store store(cache::test::options_at(root, log, disk));
-  runtime::KernelProvider provider(store, runtime::ToolchainInputs::from_environment(""));
+  runtime::Trace trace("", log.logger());
+  runtime::ProviderOptions options;
+  options.compiler.toolchain = runtime::ToolchainInputs::from_environment("");
+  options.compiler.in_process = settings.in_process;
+  options.compiler.workers = 1;
+  runtime::KernelProvider provider(store, options, log.logger(), trace);
   const int first = number % 2 == 0 ? 0 : number * 7;
   for (int i = 0; i < settings.kernels; ++i) {
     const auto& wanted = kernels[static_cast<std::size_t>((first + i) % settings.kernels)];
@@ -138,6 +144,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", settings.rounds)->check(CLI::Range(1, 1000000));
   app.add_flag("--no-locks", settings.no_locks, "every lock is granted to everyone");
   app.add_flag("--namespaces", settings.namespaces, "each process in namespaces of its own");
+  app.add_flag("--in-process", settings.in_process, "NVRTC in the processes themselves");
   CLI11_PARSE(app, argc, argv);
   return kiln::stress::run(settings);
 }

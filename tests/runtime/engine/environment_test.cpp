@@ -113,4 +113,36 @@ TEST_CASE("An engine reads its environment once, when it is made") {
   CHECK(machine.fake().count("cuPointerGetAttribute") == 0);
 }
 
+TEST_CASE("KILN_JIT is a policy, and anything else is refused rather than guessed at") {
+  EngineOptions options;
+  const auto policy = [&](const char* value) {
+    const Variable jit("KILN_JIT", value);
+    return runtime::Environment::read(options).jit;
+  };
+  CHECK(policy(nullptr) == JitPolicy::kAllow);
+  CHECK(policy("allow") == JitPolicy::kAllow);
+  CHECK(policy("warn") == JitPolicy::kWarn);
+  CHECK(policy("forbid") == JitPolicy::kForbid);
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument, [&] { policy("Forbid"); }), "Forbid"));
+  options.jit = JitPolicy::kWarn;
+  CHECK(policy("forbid") == JitPolicy::kWarn);
+}
+
+TEST_CASE("KILN_COMPILE_JOBS that is no number is left out with a warning") {
+  EngineOptions options;
+  const auto read = [&](const char* value) {
+    const Variable jobs("KILN_COMPILE_JOBS", value);
+    return runtime::Environment::read(options);
+  };
+  CHECK(read("12").compile_jobs == 12);
+  CHECK(read("12").warnings.empty());
+  for (const char* bad : {"0", "-1", "many", "12 ", "99999"}) {
+    CAPTURE(bad);
+    CHECK(read(bad).compile_jobs == 0);
+    CHECK(read(bad).warnings.size() == 1);
+  }
+  options.compile_jobs = 3;
+  CHECK(read("12").compile_jobs == 3);
+}
+
 }  // namespace kiln::test

@@ -243,7 +243,7 @@ TEST_CASE("cancel ends the compiles in flight and refuses later ones") {
   for (auto* compiled : {&running, &waiting}) {
     const auto result = compiled->get();
     REQUIRE_FALSE(result);
-    CHECK(result.error().code == ErrorCode::kCompilerLost);
+    CHECK(result.error().code == ErrorCode::kCancelled);
     CHECK(contains(result.error().message, "cancelled"));
   }
   const auto later = compile(*pool, scale_unit());
@@ -252,6 +252,8 @@ TEST_CASE("cancel ends the compiles in flight and refuses later ones") {
   CHECK(pool->pids().empty());
   CHECK(pool->counters().lost == 0);
   CHECK_FALSE(test::has_children());
+  pool->resume();
+  CHECK(compile(*pool, scale_unit()));
 }
 
 TEST_CASE("A pool that ends in the middle of a compile leaves no process") {
