@@ -111,12 +111,14 @@ Result<CompiledProgram> WorkerPool::compile(std::span<const registry::CompileUni
   Crew& crew = this->crew();
   const Crew::Visit visit(crew);
   std::vector<std::string> ends;
+  bool any_started = false;
   while (ends.size() < kAttempts) {
     auto worker = crew.take();
     if (!worker && worker.error().kind == StartFailure::Kind::kNoCompiler) {
       return tl::unexpected(worker.error().failure);
     }
     if (worker) {
+      any_started = true;
       auto reply = ask((*worker)->child->channel(), *frame, units.size(),
                        steady_clock::now() + options_.compile_timeout);
       if (reply) {
@@ -136,15 +138,19 @@ Result<CompiledProgram> WorkerPool::compile(std::span<const registry::CompileUni
                               fmt::format("compiling {}: {}{}", label_of(units), ends.back(),
                                           ends.size() < kAttempts ? "; trying once more" : ""));
   }
-  return tl::unexpected(lost(label_of(units), ends));
+  return tl::unexpected(lost(label_of(units), ends, any_started));
 }
 
-Failure WorkerPool::lost(const std::string& label, const std::vector<std::string>& ends) const {
-  return {ErrorCode::kCompilerLost,
+// A machine that has no room for a process now may have some later, so that is not the kernel's
+// fault.
+Failure WorkerPool::lost(const std::string& label, const std::vector<std::string>& ends,
+                         bool any_started) const {
+  return {any_started ? ErrorCode::kCompilerLost : ErrorCode::kCompilerUnavailable,
           fmt::format("compiling {} was given up after {} attempts: {}. NVRTC {} ({}) may be "
                       "unable to compile this kernel, or the machine short of memory. If it only "
-                      "takes long, raise EngineOptions::compile_timeout; the engine can also "
-                      "compile in its own process, which a crash would then end.",
+                      "takes long, raise EngineOptions::compile_timeout; "
+                      "EngineOptions::compile_in_process (KILN_COMPILE_IN_PROCESS=1) compiles in "
+                      "the engine's own process, which a crash then ends.",
                       label, ends.size(), fmt::join(ends, "; then "), toolchain_.version(),
                       toolchain_.nvrtc_path)};
 }

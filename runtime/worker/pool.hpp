@@ -62,8 +62,8 @@ class WorkerPool final : public Compiler {
   std::vector<Target> targets() const override { return targets_; }
 
   /// Waits for a worker when all are busy. What NVRTC answers, also kCompileFailed, is passed on.
-  /// kCompilerLost when two workers in a row were lost over it or could not be started; kCancelled
-  /// after cancel().
+  /// kCompilerLost when two workers in a row were lost over it, kCompilerUnavailable when two could
+  /// not be started; kCancelled after cancel().
   Result<CompiledProgram> compile(std::span<const registry::CompileUnit> units) const override;
 
   /// Ends the compiles in flight and refuses all later ones, until resume().
@@ -77,7 +77,8 @@ class WorkerPool final : public Compiler {
  private:
   WorkerPool(Toolchain toolchain, WorkerPoolOptions options);
   Crew& crew() const;
-  Failure lost(const std::string& label, const std::vector<std::string>& ends) const;
+  Failure lost(const std::string& label, const std::vector<std::string>& ends,
+               bool any_started) const;
 
   const Toolchain toolchain_;
   const WorkerPoolOptions options_;
