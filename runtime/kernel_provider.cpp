@@ -87,11 +87,17 @@ KernelProvider::KernelProvider(cache::Store& store, ProviderOptions options, con
       trace_(trace),
       source_(options_.compiler, logger) {}
 
-std::optional<Obtained> KernelProvider::find_cached(std::span<const Candidate> candidates,
-                                                    std::optional<int> driver_major) {
-  Request request{.candidates = candidates, .driver_major = driver_major};
-  std::optional<Result<Obtained>> found = find(request);
-  return found && *found ? std::optional(std::move(**found)) : std::nullopt;
+std::optional<Result<Obtained>> KernelProvider::find_cached(std::span<const Candidate> candidates,
+                                                            const Accept& accept,
+                                                            std::optional<int> driver_major) {
+  Request request{candidates, accept ? &accept : nullptr, driver_major};
+  return find(request);
+}
+
+bool KernelProvider::cached(std::span<const Candidate> candidates,
+                            std::optional<int> driver_major) {
+  const std::optional<Result<Obtained>> found = find_cached(candidates, {}, driver_major);
+  return found && found->has_value();
 }
 
 Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, const Accept& accept,

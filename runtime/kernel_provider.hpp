@@ -71,14 +71,13 @@ class KernelProvider {
   /// image; one that another process compiles alone meanwhile may then be compiled twice.
   std::vector<Result<Obtained>> obtain_group(std::span<const Candidate> members);
 
-  /// What obtain() would find in the cache. Compiles nothing.
-  std::optional<Obtained> find_cached(std::span<const Candidate> candidates,
-                                      std::optional<int> driver_major = std::nullopt);
-  /// Whether it would find something.
+  /// As obtain() where that compiles nothing, else nothing.
+  std::optional<Result<Obtained>> find_cached(std::span<const Candidate> candidates,
+                                              const Accept& accept = {},
+                                              std::optional<int> driver_major = std::nullopt);
+  /// Whether find_cached() finds something.
   bool cached(std::span<const Candidate> candidates,
-              std::optional<int> driver_major = std::nullopt) {
-    return find_cached(candidates, driver_major).has_value();
-  }
+              std::optional<int> driver_major = std::nullopt);
 
   /// Has kernels that could not be compiled tried again.
   void forget_failures() { flights_.forget_failures(); }

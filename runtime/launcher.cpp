@@ -235,7 +235,7 @@ Status Launcher::launch_cold(const registry::BoundOp& bound, std::span<const Arg
     return status;
   }
   const PlanKey key{&bound, ordinal, problem};
-  Result<std::unique_ptr<const Plan>> made = make_plan(**machine, key);
+  Result<std::unique_ptr<const Plan>> made = make_plan(**machine, key, Misses::kCompile);
   if (!made) {
     return tl::unexpected(std::move(made.error()));
   }
@@ -254,7 +254,8 @@ void Launcher::tell_used(const Plan& plan) const {
   options_.used(variants);
 }
 
-Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const PlanKey& key) {
+Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const PlanKey& key,
+                                                        Misses misses) {
   const Driver& driver = *machine.driver;
   const DeviceInfo& device = **driver.device(key.device);
   const std::string& op = key.bound->op.name;
@@ -267,7 +268,7 @@ Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const 
     return tl::unexpected(std::move(status.error()));
   }
   Result<std::unique_ptr<const Plan>> plan =
-      machine.planner.make({*key.bound, key.problem, device, *context});
+      machine.planner.make({*key.bound, key.problem, device, *context, misses});
   if (plan) {
     if (Status status = bind(op, device, *context); !status) {
       return tl::unexpected(std::move(status.error()));
@@ -298,19 +299,19 @@ Result<CallShapes> Launcher::shapes(const registry::BoundOp& bound, std::span<co
 }
 
 Status Launcher::fetch(const CallShapes& call) {
-  return (*machine())->planner.fetch({*call.bound, call.problem, *call.device, {}});
+  return (*machine())->planner.fetch({*call.bound, call.problem, *call.device, {}, {}});
 }
 
 std::vector<Variant> Launcher::missing(const CallShapes& call) {
-  return (*machine())->planner.missing({*call.bound, call.problem, *call.device, {}});
+  return (*machine())->planner.missing({*call.bound, call.problem, *call.device, {}, {}});
 }
 
-Status Launcher::prepare(const CallShapes& call) {
+Status Launcher::prepare(const CallShapes& call, Misses misses) {
   const PlanKey key{call.bound, call.device->ordinal, call.problem};
   if (plans_.find(key) != nullptr) {
     return {};
   }
-  Result<std::unique_ptr<const Plan>> made = make_plan(**machine(), key);
+  Result<std::unique_ptr<const Plan>> made = make_plan(**machine(), key, misses);
   if (!made) {
     return tl::unexpected(std::move(made.error()));
   }
@@ -322,7 +323,7 @@ Status Launcher::prepare(const CallShapes& call) {
   return {};
 }
 
-Status Launcher::prepare(const registry::BoundOp& bound, const Variant& variant) {
+Status Launcher::prepare(const registry::BoundOp& bound, const Variant& variant, Misses misses) {
   const Result<Machine*> machine = this->machine();
   if (!machine) {
     return tl::unexpected(machine.error());
@@ -340,7 +341,7 @@ Status Launcher::prepare(const registry::BoundOp& bound, const Variant& variant)
   if (Status status = check_bound(bound.op.name, **device, *context); !status) {
     return status;
   }
-  if (Status status = (*machine)->planner.load(bound, variant, *context); !status) {
+  if (Status status = (*machine)->planner.load(bound, variant, *context, misses); !status) {
     return status;
   }
   return bind(bound.op.name, **device, *context);

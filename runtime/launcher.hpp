@@ -60,9 +60,9 @@ class Launcher {
   /// The kernels that fetch() would have to compile, each for the first of the device's targets.
   std::vector<Variant> missing(const CallShapes& call);
   /// Makes the call as good as launched before, in the current context.
-  Status prepare(const CallShapes& call);
+  Status prepare(const CallShapes& call, Misses misses);
   /// Loads one kernel into the current context.
-  Status prepare(const registry::BoundOp& bound, const Variant& variant);
+  Status prepare(const registry::BoundOp& bound, const Variant& variant, Misses misses);
   /// The targets that the current context's device runs, best first.
   Result<std::vector<Target>> current_targets();
 
@@ -92,7 +92,8 @@ class Launcher {
                     int& device) const;
   Status launch_cold(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                      const LaunchOptions& options);
-  Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key);
+  Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
+                                                Misses misses);
   void tell_used(const Plan& plan) const;
   /// A failure when another context is the one of the device.
   Status check_bound(const std::string& op, const DeviceInfo& device, const Context& context);

@@ -146,9 +146,9 @@ std::vector<Variant> Planner::missing(const PlanRequest& request) {
   return missing;
 }
 
-Status Planner::load(const registry::BoundOp& bound, const Variant& variant,
-                     const Context& context) {
-  const Result<Acquired> acquired = acquire(bound, {&variant, 1}, context);
+Status Planner::load(const registry::BoundOp& bound, const Variant& variant, const Context& context,
+                     Misses misses) {
+  const Result<Acquired> acquired = acquire(bound, {&variant, 1}, context, misses);
   return acquired ? Status() : tl::unexpected(acquired.error());
 }
 
@@ -189,7 +189,8 @@ Result<std::vector<PlanStep>> Planner::steps(const PlanRequest& request,
       continue;
     }
     const Result<Acquired> acquired =
-        acquire(request.bound, variants_of(request.bound.op, kernel, open), request.context);
+        acquire(request.bound, variants_of(request.bound.op, kernel, open), request.context,
+                request.misses);
     if (!acquired) {
       chosen += open.size() - 1;
       return tl::unexpected(acquired.error());
@@ -221,11 +222,11 @@ std::optional<Planner::Acquired> Planner::resident_of(std::span<const Variant> v
 
 Result<Planner::Acquired> Planner::acquire(const registry::BoundOp& bound,
                                            std::span<const Variant> variants,
-                                           const Context& context) {
+                                           const Context& context, Misses misses) {
   if (std::optional<Acquired> known = resident_of(variants, context)) {
     return *known;
   }
-  Result<Acquired> loaded = load(variants, context);
+  Result<Acquired> loaded = load(variants, context, misses);
   if (!loaded) {
     return loaded;
   }
@@ -238,7 +239,19 @@ Result<Planner::Acquired> Planner::acquire(const registry::BoundOp& bound,
   return loaded;
 }
 
-Result<Planner::Acquired> Planner::load(std::span<const Variant> variants, const Context& context) {
+Result<Obtained> Planner::obtain(std::span<const Candidate> candidates, const Accept& accept,
+                                 Misses misses) {
+  if (misses == Misses::kCompile) {
+    return provider_.obtain(candidates, accept, driver_->major());
+  }
+  auto found = provider_.find_cached(candidates, accept, driver_->major());
+  return found ? std::move(*found)
+               : fail(ErrorCode::kCompileForbidden,
+                      candidates.front().unit.label + " is in no cache");
+}
+
+Result<Planner::Acquired> Planner::load(std::span<const Variant> variants, const Context& context,
+                                        Misses misses) {
   const Result<Candidates> wanted = candidates_of(variants);
   if (!wanted) {
     return tl::unexpected(wanted.error());
@@ -258,7 +271,7 @@ Result<Planner::Acquired> Planner::load(std::span<const Variant> variants, const
     }
     return {};
   };
-  const Result<Obtained> obtained = provider_.obtain(wanted->list, accept, driver_->major());
+  const Result<Obtained> obtained = obtain(wanted->list, accept, misses);
   if (!obtained) {
     return tl::unexpected(obtained.error());
   }

@@ -22,12 +22,19 @@
 
 namespace kiln::runtime {
 
+/// What happens to a kernel that is in no cache.
+enum class Misses : std::uint8_t {
+  kCompile,
+  kLeave,  ///< kCompileForbidden, for the caller to see to.
+};
+
 /// What to plan for. `problem` is a checked call's; its target is set anew for each candidate.
 struct PlanRequest {
   const registry::BoundOp& bound;
   const Problem& problem;
   const DeviceInfo& device;
   Context context;  ///< Current on the calling thread, and of `device`.
+  Misses misses = Misses::kCompile;
 };
 
 /// Turns a checked call into a plan: targets that the device runs, best first; trait values for
@@ -48,7 +55,8 @@ class Planner {
   std::vector<Variant> missing(const PlanRequest& request);
 
   /// Finds or compiles one kernel of the op and loads it into the context.
-  Status load(const registry::BoundOp& bound, const Variant& variant, const Context& context);
+  Status load(const registry::BoundOp& bound, const Variant& variant, const Context& context,
+              Misses misses);
 
   /// Libraries that this planner was the first of the process to load.
   std::uint64_t libraries_loaded() const noexcept {
@@ -85,8 +93,10 @@ class Planner {
   static Status each_kernel(const PlanRequest& request, Visit&& visit);
   /// The first of some variants of one kernel that is loaded already or can be.
   Result<Acquired> acquire(const registry::BoundOp& bound, std::span<const Variant> variants,
-                           const Context& context);
-  Result<Acquired> load(std::span<const Variant> variants, const Context& context);
+                           const Context& context, Misses misses);
+  Result<Acquired> load(std::span<const Variant> variants, const Context& context, Misses misses);
+  Result<Obtained> obtain(std::span<const Candidate> candidates, const Accept& accept,
+                          Misses misses);
   std::optional<Acquired> resident_of(std::span<const Variant> variants, const Context& context);
   Result<PlanStep> step(const PlanRequest& request, std::size_t kernel, const Choice& choice,
                         const Resident& resident);

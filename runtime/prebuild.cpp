@@ -61,9 +61,9 @@ struct Outcome {
 Outcome check(KernelProvider& provider, const WorkItem& item) {
   Outcome outcome;
   for (const Candidate& member : item.members) {
-    const std::optional<Obtained> found = provider.find_cached({&member, 1});
-    if (found) {
-      outcome.kernels.push_back(kernel_info(member, *found, 0));
+    const std::optional<Result<Obtained>> found = provider.find_cached({&member, 1});
+    if (found && *found) {
+      outcome.kernels.push_back(kernel_info(member, **found, 0));
       ++outcome.cached;
     } else {
       outcome.missing.push_back(member.unit.label);

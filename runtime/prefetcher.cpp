@@ -29,8 +29,8 @@ Prefetcher::~Prefetcher() {
   for (Job& job : left) {
     run(
         [] {
-          return Status(fail(ErrorCode::kCancelled,
-                             "its engine was destroyed before this prefetch began"));
+          return Status(
+              fail(ErrorCode::kCancelled, "its engine was destroyed before this prefetch began"));
         },
         job.done);
   }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/share_work.hpp"
 #include "runtime/engine_impl.hpp"
+#include "runtime/share_work.hpp"
 #include "runtime/work_list.hpp"
 
 namespace kiln::runtime {
@@ -24,8 +24,15 @@ class Warmup {
     const std::uint64_t compiles = engine_.provider().compiles();
     const std::uint64_t loads = engine_.launcher().libraries_loaded();
     check_calls();
-    compile();
-    load();
+    for (const Variant& variant : request_.variants) {
+      variants_.push_back(variant);
+    }
+    total_ = calls_.size() + variants_.size();
+    if (engine_.provider().policy() != JitPolicy::kForbid) {
+      load(Misses::kLeave);
+      compile();
+    }
+    load(Misses::kCompile);
     report_.compiled = engine_.provider().compiles() - compiles;
     report_.loaded = engine_.launcher().libraries_loaded() - loads;
     report_.seconds =
@@ -50,18 +57,12 @@ class Warmup {
     }
   }
 
-  // Kernels that are in no cache, for any target that would do.
+  // Of what is left, the kernels that are in no cache, for any target that would do.
   std::vector<Variant> missing() {
-    std::vector<Variant> missing;
+    std::vector<Variant> missing = variants_;
     for (const CallShapes& call : calls_) {
       for (Variant& variant : engine_.launcher().missing(call)) {
         missing.push_back(std::move(variant));
-      }
-    }
-    for (const Variant& variant : request_.variants) {
-      const Result<Candidate> candidate = Candidate::of(variant);
-      if (candidate && !engine_.provider().cached({&*candidate, 1})) {
-        missing.push_back(variant);
       }
     }
     return missing;
@@ -70,16 +71,13 @@ class Warmup {
   // Several at a time. What fails here is remembered, and reported when it is to be loaded.
   void compile() {
     KernelProvider& provider = engine_.provider();
-    WorkList work;
-    if (provider.policy() != JitPolicy::kForbid) {
-      work = WorkList::of(engine_.registry(), missing());
-    }
-    total_ = work.kernels() + calls_.size() + request_.variants.size();
-    if (request_.jobs > 0) {
-      provider.source().set_jobs(request_.jobs);
-    }
+    const WorkList work = WorkList::of(engine_.registry(), missing());
     if (work.items.empty()) {
       return;
+    }
+    total_ += work.kernels();
+    if (request_.jobs > 0) {
+      provider.source().set_jobs(request_.jobs);
     }
     const int jobs = request_.jobs > 0 ? request_.jobs : provider.source().jobs();
     share_work(work.items.size(), static_cast<std::size_t>(jobs), std::stop_token(),
@@ -91,25 +89,32 @@ class Warmup {
                });
   }
 
-  // On this thread, whose context it is for.
-  void load() {
-    for (const CallShapes& call : calls_) {
-      finish(call.bound->op.name, engine_.launcher().prepare(call));
-    }
-    for (const Variant& variant : request_.variants) {
+  // On this thread, whose context it is for. Leaves in calls_ and variants_ what is in no cache and
+  // was not to be compiled.
+  void load(Misses misses) {
+    std::erase_if(calls_, [&](const CallShapes& call) {
+      return finish(call.bound->op.name, engine_.launcher().prepare(call, misses), misses);
+    });
+    std::erase_if(variants_, [&](const Variant& variant) {
       const Result<const registry::BoundOp*> bound = engine_.registry().find(variant.op->name);
-      finish(to_string(variant), bound ? engine_.launcher().prepare(**bound, variant)
-                                       : Status(tl::unexpected(bound.error())));
-    }
+      return finish(to_string(variant),
+                    bound ? engine_.launcher().prepare(**bound, variant, misses)
+                          : Status(tl::unexpected(bound.error())),
+                    misses);
+    });
   }
 
-  void finish(const std::string& name, const Status& status) {
+  // Whether that settles it.
+  bool finish(const std::string& name, const Status& status, Misses misses) {
     if (status) {
       ++report_.prepared;
+    } else if (misses == Misses::kLeave && status.error().code == ErrorCode::kCompileForbidden) {
+      return false;
     } else {
       fail(name, status.error());
     }
     step(name);
+    return true;
   }
 
   void step(const std::string& name) {
@@ -122,7 +127,8 @@ class Warmup {
 
   Engine::Impl& engine_;
   const WarmupRequest& request_;
-  std::vector<CallShapes> calls_;
+  std::vector<CallShapes> calls_;  // Of the request, those that are still to be prepared.
+  std::vector<Variant> variants_;  // Likewise.
   WarmupReport report_;
   std::size_t total_ = 0;
   std::mutex mutex_;  // Guards done_, and the progress callback.

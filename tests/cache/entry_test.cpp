@@ -52,6 +52,21 @@ TEST_CASE("An entry reads back as it was written") {
   CHECK(same(*decoded, entry));
 }
 
+TEST_CASE("An entry of an image of several kernels lists them, its own among them") {
+  Entry entry = sample_entry();
+  const std::string alone = encode_entry(entry);
+  entry.members = {Digest{1, 2}.hex(), entry.source.digest.hex()};
+  const auto decoded = decode_entry(encode_entry(entry));
+  REQUIRE(decoded);
+  CHECK(decoded->members == entry.members);
+  CHECK(decode_entry(alone)->members.empty());
+
+  entry.members.pop_back();
+  const auto stray = decode_entry(encode_entry(entry));
+  REQUIRE_FALSE(stray);
+  CHECK(stray.error().message.find("does not list") != std::string::npos);
+}
+
 TEST_CASE("An entry's file starts with its image") {
   const Entry entry = sample_entry();
   CHECK(encode_entry(entry).starts_with(entry.image));
@@ -131,6 +146,8 @@ TEST_CASE("Metadata must be exactly the fields of the format") {
   CHECK_FALSE(accepts(complete_metadata(-1, 1)));
   CHECK_FALSE(accepts(complete_metadata(std::int64_t{1} << 40, 1)));
   CHECK_FALSE(accepts(complete_metadata(40, 1).number("more", 1)));
+  CHECK_FALSE(accepts(complete_metadata(40, 1).list("members", {})));
+  CHECK_FALSE(accepts(complete_metadata(40, 1).list("more", std::vector<std::string>{"x"})));
   CHECK_FALSE(accepts(KeyWriter("kiln.entry", 1)));
   CHECK_FALSE(accepts(KeyWriter("kiln.entry", 1).text("source", "s")));
   CHECK_FALSE(accepts(KeyWriter("kiln.entry", 1).number("target", 1)));

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <barrier>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <signal.h>
 
+#include "tests/cache/faulty_file_system.hpp"
 #include "tests/cache/samples.hpp"
 #include "tests/runtime/engine/compile_support.hpp"
 #include "tests/support/tiny_op.hpp"
@@ -241,7 +243,7 @@ TEST_CASE("A prefetch gives the error of its compile, and one that never began s
 }
 
 TEST_CASE(
-    "After a warm-up no call on its list compiles or loads (field reports 109, 115, 120 and 123)") {
+    "After a warm-up no call on its list compiles or loads (field reports 109, 120 and 123)") {
   CompilingMachine machine;
   if (!machine.has_nvrtc()) {
     return;
@@ -285,6 +287,32 @@ TEST_CASE(
   CHECK(machine.fake().count("cuLibraryLoadData") == loads);
   CHECK(machine.fake().launches().size() == 7);
   unsetenv("CUDA_MODULE_LOADING");
+}
+
+TEST_CASE(
+    "A warm-up of a thousand stored kernels loads each once and compiles none (field report 115)") {
+  Machine machine;
+  machine.enter();
+  Engine engine = tiny_engine(machine.options(), 1000);
+  cache::StoreOptions options;
+  options.root.option = machine.cache_root();
+  options.file_system = std::make_shared<cache::test::FaultyFileSystem>();
+  std::static_pointer_cast<cache::test::FaultyFileSystem>(options.file_system)->skip_sync();
+  cache::Store store(options);
+  WarmupRequest request;
+  request.variants = engine.variants(engine.op("tiny"), kSm90a);
+  for (const Variant& variant : request.variants) {
+    REQUIRE(store.publish(planted_entry(variant)));
+  }
+  const WarmupReport report = engine.warmup(request);
+  CHECK(report.ok());
+  CHECK(report.prepared == 1000);
+  CHECK(report.compiled == 0);
+  CHECK(report.loaded == 1000);
+  const std::uint64_t lookups = engine.counters().cache_hits;
+  CHECK(engine.warmup(request).loaded == 0);
+  CHECK(lookups == 1000);  // Each was read once.
+  CHECK(engine.counters().cache_hits == lookups);
 }
 
 TEST_CASE("A warm-up reports what it cannot have and prepares the rest") {

@@ -1,5 +1,6 @@
 #include <set>
 #include <string>
+#include <vector>
 
 #include "runtime/nvrtc/compiler.hpp"
 #include "runtime/nvrtc/source_key.hpp"
@@ -12,37 +13,51 @@
 namespace kiln::runtime {
 namespace {
 
-void check_compiled(const Variant& variant, const test::Compiled& compiled) {
-  const bool pdl = variant.traits[kPdlTrait] != 0;
-  CHECK(compiled.pdl_wait == pdl);
-  CHECK((compiled.ptx.find("griddepcontrol") != std::string::npos) == pdl);
-  CHECK(compiled.resources.registers > 0);
-  CHECK(compiled.resources.spill_store_bytes == 0);
-  CHECK(compiled.resources.spill_load_bytes == 0);
-  CHECK(compiled.log.find("warning") == std::string::npos);
+// The PTX of one kernel, up to the next one.
+std::string body_of(const std::string& ptx, const std::string& symbol) {
+  const std::size_t begin = ptx.find(".entry " + symbol + "(");
+  REQUIRE(begin != std::string::npos);
+  return ptx.substr(begin, ptx.find(".entry ", begin + 1) - begin);
 }
 
+void check_kernel(const Variant& variant, const CompiledKernel& kernel, const std::string& ptx) {
+  CAPTURE(to_string(variant));
+  const bool pdl = variant.traits[kPdlTrait] != 0;
+  CHECK(kernel.pdl_wait == pdl);
+  CHECK((body_of(ptx, kernel.symbol).find("griddepcontrol") != std::string::npos) == pdl);
+  CHECK(kernel.resources.registers > 0);
+  CHECK(kernel.resources.spill_store_bytes == 0);
+  CHECK(kernel.resources.spill_load_bytes == 0);
+}
+
+// In groups, as a prebuild compiles them.
 std::size_t compile_variants(const Nvrtc& nvrtc, const registry::BoundOp& bound,
                              const Target& target) {
-  const auto variants = registry::enumerate(bound, target);
   std::set<std::string> keys;
   std::set<std::string> symbols;
-  for (const Variant& variant : variants) {
-    CAPTURE(to_string(variant));
-    const auto unit = registry::compile_unit(variant);
-    REQUIRE(unit);
-    const auto compiled = test::compile_one(nvrtc, *unit);
+  std::size_t count = 0;
+  for (const std::vector<Variant>& group : registry::compile_groups(bound, target)) {
+    std::vector<registry::CompileUnit> units;
+    for (const Variant& variant : group) {
+      units.push_back(value_or_throw(registry::compile_unit(variant)));
+      keys.insert(source_key(units.back()).digest.hex());
+    }
+    const auto compiled = nvrtc.compile(units);
     if (!compiled) {
       FAIL_CHECK(compiled.error().message);
       continue;
     }
-    check_compiled(variant, *compiled);
-    keys.insert(source_key(*unit).digest.hex());
-    symbols.insert(compiled->symbol);
+    CHECK(compiled->log.find("warning") == std::string::npos);
+    REQUIRE(compiled->kernels.size() == group.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      check_kernel(group[i], compiled->kernels[i], compiled->ptx);
+      symbols.insert(compiled->kernels[i].symbol);
+    }
+    count += group.size();
   }
-  CHECK(keys.size() == variants.size());
-  CHECK(symbols.size() == variants.size());
-  return variants.size();
+  CHECK(keys.size() == count);
+  CHECK(symbols.size() == count);
+  return count;
 }
 
 // Compiles every variant of every built-in op with every NVRTC here that knows the target.
