@@ -72,6 +72,11 @@ Engine::Impl::Impl(const EngineOptions& options, const runtime::Environment& env
   }
 }
 
+// What is being compiled for nobody any more need not be finished.
+Engine::Impl::~Impl() {
+  provider_.source().cancel();
+}
+
 Prefetch Engine::Impl::start(runtime::Prefetcher::Task task) {
   const auto threads = static_cast<std::size_t>(provider_.source().jobs());
   return Prefetch(prefetcher_.add(std::move(task), threads));
@@ -140,6 +145,34 @@ void Engine::launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
 void Engine::launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,
                     const LaunchOptions& options) {
   launch(this->op(op), {args.begin(), args.size()}, stream, options);
+}
+
+Plan Engine::plan(OpHandle op, std::span<const Arg> args) {
+  return {value_or_throw(impl_->launcher().plan(Impl::bound(op), args)), args.size()};
+}
+
+Plan Engine::plan(std::string_view op, std::initializer_list<Arg> args) {
+  return plan(this->op(op), {args.begin(), args.size()});
+}
+
+void Plan::launch(std::span<const Arg> args, StreamHandle stream,
+                  const LaunchOptions& options) const {
+  const auto& call = *static_cast<const runtime::Launcher::Call*>(call_);
+  if (args.size() != args_) [[unlikely]] {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the plan takes {} arguments, and {} came", call.bound->op.name,
+                            args_, args.size()));
+  }
+  throw_if_failed(call.launch(args, static_cast<CUstream>(stream), options));
+}
+
+void Plan::launch(std::initializer_list<Arg> args, StreamHandle stream,
+                  const LaunchOptions& options) const {
+  launch({args.begin(), args.size()}, stream, options);
+}
+
+std::size_t Plan::workspace_bytes() const noexcept {
+  return static_cast<const runtime::Launcher::Call*>(call_)->plan->workspace_bytes();
 }
 
 Prefetch Engine::prefetch(OpHandle op, std::span<const Arg> args) {

@@ -20,6 +20,9 @@ namespace kiln {
 class Engine::Impl {
  public:
   Impl(const EngineOptions& options, const runtime::Environment& environment);
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl();
 
   const Logger& logger() const noexcept { return logger_; }
   registry::Registry& registry() noexcept { return registry_; }

@@ -277,6 +277,60 @@ Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const 
   return plan;
 }
 
+Result<const Launcher::Call*> Launcher::plan(const registry::BoundOp& bound,
+                                             std::span<const Arg> args) {
+  const Result<CallShapes> shapes = this->shapes(bound, args);
+  if (!shapes) {
+    return tl::unexpected(shapes.error());
+  }
+  const PlanKey key{&bound, shapes->device->ordinal, shapes->problem};
+  const Plan* plan = plans_.find(key);
+  std::unique_ptr<const Plan> loose;
+  if (plan == nullptr) {
+    Result<std::unique_ptr<const Plan>> made = make_plan(**machine(), key, Misses::kCompile);
+    if (!made) {
+      return tl::unexpected(std::move(made.error()));
+    }
+    if (options_.used) {
+      tell_used(**made);
+    }
+    plan = plans_.insert(key, *made);
+    loose = std::move(*made);
+  }
+  const std::lock_guard lock(mutex_);
+  if (plan == nullptr) {
+    plan = loose_plans_.emplace_back(std::move(loose)).get();
+  }
+  return &calls_.emplace_back(Call{this, &bound, shapes->problem, shapes->device, plan});
+}
+
+Status Launcher::Call::launch(std::span<const Arg> args, CUstream stream,
+                              const LaunchOptions& options) const {
+  if (launcher->options_.check) [[unlikely]] {
+    if (Status status = launcher->check_planned(*this, args); !status) {
+      return status;
+    }
+  }
+  return plan->launch(args, stream, options);
+}
+
+Status Launcher::check_planned(const Call& call, std::span<const Arg> args) const {
+  Problem problem(call.bound->names);
+  int ordinal = -1;
+  if (Status status = check_call(*call.bound, args, problem, ordinal); !status) {
+    return status;
+  }
+  if (!same_plan({call.bound, ordinal, problem},
+                 {call.bound, call.device->ordinal, call.problem})) {
+    return fail(ErrorCode::kInvalidArgument,
+                call.bound->op.name +
+                    ": the plan was made for other shapes, dtypes or another device than the "
+                    "arguments have; make a plan for these");
+  }
+  return check_pointers(*machine_.load(std::memory_order_acquire)->driver, *call.bound, args,
+                        *call.device);
+}
+
 Result<CallShapes> Launcher::shapes(const registry::BoundOp& bound, std::span<const Arg> args) {
   const Result<Machine*> machine = this->machine();
   if (!machine) {

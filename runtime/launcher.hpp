@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -53,6 +54,18 @@ class Launcher {
   Status launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                 const LaunchOptions& options);
 
+  /// A plan that lives as long as the launcher, to be launched without looking it up.
+  struct Call {
+    const Launcher* launcher;
+    const registry::BoundOp* bound;
+    Problem problem;
+    const DeviceInfo* device;
+    const Plan* plan;
+
+    Status launch(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const;
+  };
+  Result<const Call*> plan(const registry::BoundOp& bound, std::span<const Arg> args);
+
   /// Looks at everything but the pointers.
   Result<CallShapes> shapes(const registry::BoundOp& bound, std::span<const Arg> args);
   /// Finds or compiles what the call needs, and loads nothing. Needs no current context.
@@ -90,6 +103,8 @@ class Launcher {
   void set_place(Problem& problem, std::span<const Arg> args) const noexcept;
   Status check_call(const registry::BoundOp& bound, std::span<const Arg> args, Problem& problem,
                     int& device) const;
+  /// Of the checking mode: whether the arguments are what the call was planned for.
+  Status check_planned(const Call& call, std::span<const Arg> args) const;
   Status launch_cold(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                      const LaunchOptions& options);
   Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
@@ -112,6 +127,8 @@ class Launcher {
 
   std::mutex mutex_;                 // Guards what follows.
   std::map<int, Context> contexts_;  // By device ordinal.
+  std::deque<Call> calls_;           // Handed out, so that each stays where it is.
+  std::deque<std::unique_ptr<const Plan>> loose_plans_;  // Of calls_, those plans_ had no room for.
 };
 
 }  // namespace kiln::runtime

@@ -20,18 +20,18 @@ PlanCache::PlanCache() {
   current_.store(tables_.back().get(), std::memory_order_release);
 }
 
-bool PlanCache::Node::matches(const PlanKey& key) const noexcept {
-  if (bound != key.bound || device != key.device) {
+bool same_plan(const PlanKey& a, const PlanKey& b) noexcept {
+  if (a.bound != b.bound || a.device != b.device) {
     return false;
   }
-  const Problem::Names& names = bound->names;
+  const Problem::Names& names = a.bound->names;
   for (std::size_t i = 0; i < names.symbols.size(); ++i) {
-    if (problem.dim_at(i) != key.problem.dim_at(i)) {
+    if (a.problem.dim_at(i) != b.problem.dim_at(i)) {
       return false;
     }
   }
   for (std::size_t i = 0; i < names.args.size(); ++i) {
-    if (problem.arg_code(i) != key.problem.arg_code(i)) {
+    if (a.problem.arg_code(i) != b.problem.arg_code(i)) {
       return false;
     }
   }
@@ -56,7 +56,8 @@ const PlanCache::Node* PlanCache::find_in(const Table& table, const PlanKey& key
   const std::size_t mask = table.slots.size() - 1;
   for (std::size_t slot = hash & mask;; slot = (slot + 1) & mask) {
     const Node* node = table.slots[slot].load(std::memory_order_acquire);
-    if (node == nullptr || (node->hash == hash && node->matches(key))) {
+    if (node == nullptr ||
+        (node->hash == hash && same_plan({node->bound, node->device, node->problem}, key))) {
       return node;
     }
   }

@@ -21,6 +21,10 @@ struct PlanKey {
   const Problem& problem;  ///< Its target and PDL follow from the device and the engine.
 };
 
+/// Whether two calls can share a plan: op, device, symbols, and the presence and dtype of
+/// arguments.
+bool same_plan(const PlanKey& a, const PlanKey& b) noexcept;
+
 /// Plans by key. find() takes no lock and allocates nothing; insert() takes one. A plan stays where
 /// it is until the cache is destroyed.
 class PlanCache {
@@ -45,8 +49,6 @@ class PlanCache {
     Problem problem;
     std::uint64_t hash;
     std::unique_ptr<const Plan> plan;
-
-    bool matches(const PlanKey& key) const noexcept;
   };
   // Open addressing with linear probing; at most half full, so a probe always ends.
   struct Table {

@@ -236,6 +236,30 @@ struct PrebuildReport {
   }
 };
 
+/// A call resolved once, for launching it many times: the kernels are loaded, and traits and
+/// geometry are those of the shapes that it was made for. Copies refer to the same; valid as long
+/// as its engine. Any number of threads may launch it at once.
+class Plan {
+ public:
+  /// Packs parameters and makes one driver call per kernel, nothing else. The arguments must have
+  /// the dtypes, shapes and device that the plan was made for, and keep the op's contract; only
+  /// their pointers, strides and scalars may differ. That is checked, like everything that a launch
+  /// by op checks, in the checking mode (EngineOptions::check) only, and otherwise trusted.
+  /// `stream` must belong to the plan's context; the driver refuses any other.
+  void launch(std::span<const Arg> args, StreamHandle stream,
+              const LaunchOptions& options = {}) const;
+  void launch(std::initializer_list<Arg> args, StreamHandle stream,
+              const LaunchOptions& options = {}) const;
+
+  std::size_t workspace_bytes() const noexcept;  ///< Of LaunchOptions::workspace.
+
+ private:
+  friend class Engine;
+  Plan(const void* call, std::size_t args) noexcept : call_(call), args_(args) {}
+  const void* call_;
+  std::size_t args_;
+};
+
 /// A call's op and arguments, of which only dtypes, shapes, strides and devices count. The tensors
 /// must live as long as this.
 struct CallShape {
@@ -321,6 +345,11 @@ class Engine {
               const LaunchOptions& options = {});
   void launch(std::string_view op, std::initializer_list<Arg> args, StreamHandle stream,
               const LaunchOptions& options = {});
+
+  /// Resolves a call for repeated launching in the current context. Finds or compiles its kernels
+  /// and loads them. Checks all but the data pointers, which may be null.
+  Plan plan(OpHandle op, std::span<const Arg> args);
+  Plan plan(std::string_view op, std::initializer_list<Arg> args);
 
   /// Starts to find or compile what a call with these arguments needs, on a thread of its own, and
   /// loads nothing. Asks the driver which device they are on. Data pointers are not looked at and

@@ -73,6 +73,22 @@ TEST_CASE("A warm launch allocates nothing and makes exactly one driver call per
   CHECK(machine.fake().total() == calls + 1000);
 }
 
+TEST_CASE("A plan's launch allocates nothing and makes exactly one driver call per kernel") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  const ScaleCall call;
+  const Arg args[] = {call.x, call.bias, call.factor, call.out};
+  const Plan plan = engine.plan(engine.op("scale"), args);
+  machine.fake().set_recording(false);
+  const std::uint64_t calls = machine.fake().total();
+  const std::size_t before = allocations;
+  for (int i = 0; i < 1000; ++i) {
+    plan.launch(args, nullptr);
+  }
+  CHECK(allocations == before);
+  CHECK(machine.fake().total() == calls + 1000);
+}
+
 TEST_CASE("A warm launch by name allocates nothing") {
   ScaleMachine machine;
   Engine engine = machine.engine();

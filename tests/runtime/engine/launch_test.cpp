@@ -31,6 +31,58 @@ TEST_CASE("A launch packs every kind of parameter as the kernel's signature says
   CHECK(launch.context == machine.context);
 }
 
+TEST_CASE("A plan launches as its op does, with pointers, strides and scalars of each call") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  const Tensor x(nullptr, DType::kF32, {3, 64}, {128, 1});  // Shapes only.
+  const Tensor bias(nullptr, DType::kF32, {64});
+  const Tensor out(nullptr, DType::kF32, {3, 64});
+  const Plan plan = engine.plan("scale", {x, bias, 1.0, out});
+  CHECK(plan.workspace_bytes() == 0);
+  CHECK(machine.fake().launches().empty());
+  ScaleCall call(3, 64);
+  call.factor = 7;
+  call.launch(engine);
+  CHECK(engine.counters().libraries_loaded == 1);
+  const fake::Launch by_op = only_launch(machine);
+  machine.fake().forget_calls();
+  plan.launch({call.x, call.bias, call.factor, call.out}, nullptr);
+  const fake::Launch by_plan = only_launch(machine);
+  CHECK(by_plan.params == by_op.params);
+  CHECK(by_plan.symbol == by_op.symbol);
+  CHECK(by_plan.attributes.size() == by_op.attributes.size());
+
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument, [&] { plan.launch({call.x}, nullptr); }),
+                 "4 arguments"));
+  const Tensor wrong(nullptr, DType::kF32, {4, 64});
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument,
+                          [&] {
+                            engine.plan("scale", {x, bias, 1.0, wrong});
+                          }),
+                 "out"));
+}
+
+TEST_CASE("In the checking mode a plan refuses arguments that it was not made for") {
+  ScaleMachine machine;
+  EngineOptions options = machine.options();
+  options.check = true;
+  Engine engine = machine.engine(options);
+  const ScaleCall call(3, 64);
+  const ScaleCall other(2, 64);
+  const Plan plan = engine.plan("scale", {call.x, call.bias, 1.0, call.out});
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument,
+                          [&] {
+                            plan.launch({other.x, other.bias, 1.0, other.out}, nullptr);
+                          }),
+                 "other shapes"));
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument,
+                          [&] {
+                            plan.launch({call.x, call.bias, 1.0, other.out}, nullptr);
+                          }),
+                 "out"));
+  CHECK(machine.fake().launches().empty());
+}
+
 TEST_CASE("Pointers, strides, scalars and byte offsets are those of each call, not of the first") {
   ScaleMachine machine;
   Engine engine = machine.engine();

@@ -1,0 +1,205 @@
+// What a launch costs the host: a bare cuLaunchKernelEx with the same function, attributes and
+// parameters, a plan's launch, and an engine's launch by op handle, in turn, in one run. On a GPU,
+// or with --fake on the tests' driver, which only counts.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <kiln/kiln.hpp>
+
+#include "runtime/driver/handles.hpp"
+#include "runtime/engine_impl.hpp"
+#include "tests/fake_driver/fake_driver.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace kiln::bench {
+namespace {
+
+constexpr int kBatch = 2000;
+constexpr int kBatches = 31;
+constexpr std::int64_t kRows = 8;
+
+/// A GPU with its primary context, or the fake one, and a stream of it.
+struct Place {
+  std::optional<runtime::PrimaryContext> context;
+  std::optional<runtime::Stream> stream;
+  CUstream handle = nullptr;
+
+  void synchronize() const {
+    if (stream) {
+      value_or_throw(stream->synchronize());
+    }
+  }
+};
+
+void enter_fake(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  auto* const control =
+      library != nullptr
+          ? reinterpret_cast<fake::ControlFunction>(dlsym(library, fake::kControlSymbol))
+          : nullptr;
+  if (control == nullptr) {
+    throw Error(ErrorCode::kIo, path + " is not the tests' driver");
+  }
+  control()->set_current(control()->make_context(0));
+  control()->set_recording(false);
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+/// The call's only kernel, launched without any help. Stays where it is made.
+class RawLaunch {
+ public:
+  RawLaunch(const runtime::Driver& driver, const runtime::PlanStep& step, CUstream stream,
+            const std::vector<void*>& tensors)
+      : launch_(driver.api().cuLaunchKernelEx), function_(step.function) {
+    x_ = tensors[0];
+    w_ = tensors[1];
+    out_ = tensors[2];
+    attribute_.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute_.value.programmaticStreamSerializationAllowed = 1;
+    const Geometry& geometry = step.geometry;
+    config_ = {geometry.grid.x,
+               geometry.grid.y,
+               geometry.grid.z,
+               geometry.block.x,
+               geometry.block.y,
+               geometry.block.z,
+               geometry.dynamic_shared_bytes,
+               stream,
+               &attribute_,
+               step.pdl ? 1U : 0U};
+  }
+  RawLaunch(const RawLaunch&) = delete;
+  RawLaunch& operator=(const RawLaunch&) = delete;
+  void operator()() {
+    if (launch_(&config_, function_, pointers_.data(), nullptr) != CUDA_SUCCESS) {
+      throw Error(ErrorCode::kDriverError, "cuLaunchKernelEx failed");
+    }
+  }
+
+ private:
+  decltype(runtime::DriverApi::cuLaunchKernelEx) launch_;
+  CUfunction function_;
+  // As the template declares them.
+  void* x_ = nullptr;
+  std::int64_t x_row_stride_ = 512;
+  void* w_ = nullptr;
+  void* out_ = nullptr;
+  std::int32_t rows_ = kRows;
+  bool constants_early_ = true;
+  std::array<void*, 6> pointers_{&x_, &x_row_stride_, &w_, &out_, &rows_, &constants_early_};
+  CUlaunchAttribute attribute_{};
+  CUlaunchConfig config_{};
+};
+
+double batch_ns(const Place& place, const std::function<void()>& batch) {
+  place.synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  batch();
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+  place.synchronize();
+  return taken.count() / kBatch;
+}
+
+int run(const std::string& fake) {
+  const test::TempDir dir;
+  EngineOptions options;
+  options.driver = fake;
+  if (std::getenv("KILN_CACHE_DIR") == nullptr) {
+    options.cache_root = dir.str("root");
+  }
+  Engine engine(options);
+  const auto driver = value_or_throw(engine.impl().driver());
+  Place place;
+  std::vector<runtime::DeviceMemory> memory;
+  std::vector<void*> tensors;
+  if (fake.empty()) {
+    place.context.emplace(value_or_throw(runtime::PrimaryContext::retain(driver, 0)));
+    place.stream.emplace(value_or_throw(runtime::Stream::create(driver)));
+    place.handle = place.stream->get();
+    for (const std::int64_t elements : {kRows * 512, std::int64_t{128} * 512, kRows * 128}) {
+      const auto bytes = static_cast<std::size_t>(elements) * sizeof(std::uint16_t);
+      memory.push_back(value_or_throw(runtime::DeviceMemory::allocate(driver, bytes)));
+      tensors.push_back(memory.back().data());
+    }
+  } else {
+    enter_fake(fake);
+    for (std::uint64_t address = 0x1000000; tensors.size() < 3; address += 0x1000000) {
+      tensors.push_back(reinterpret_cast<void*>(address));
+    }
+  }
+  const Tensor x(tensors[0], DType::kBF16, {kRows, 512});
+  const Tensor w(tensors[1], DType::kBF16, {128, 512});
+  const Tensor out(tensors[2], DType::kBF16, {kRows, 128});
+  const Arg args[] = {x, w, out};
+  const OpHandle op = engine.op("n128k512_gemm_bf16");
+  const Plan plan = engine.plan(op, args);
+  engine.launch(op, args, place.handle);
+  const auto* const call =
+      value_or_throw(engine.impl().launcher().plan(Engine::Impl::bound(op), args));
+  RawLaunch raw(*driver, call->plan->steps().front(), place.handle, tensors);
+
+  std::vector<double> raw_ns;
+  std::vector<double> plan_ns;
+  std::vector<double> engine_ns;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    raw_ns.push_back(batch_ns(place, [&] {
+      for (int i = 0; i < kBatch; ++i) {
+        raw();
+      }
+    }));
+    plan_ns.push_back(batch_ns(place, [&] {
+      for (int i = 0; i < kBatch; ++i) {
+        plan.launch(args, place.handle);
+      }
+    }));
+    engine_ns.push_back(batch_ns(place, [&] {
+      for (int i = 0; i < kBatch; ++i) {
+        engine.launch(op, args, place.handle);
+      }
+    }));
+  }
+  const double base = median(raw_ns);
+  fmt::print("{:14} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
+             "cuLaunchKernelEx", base, 0.0, 1.0);
+  fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
+             "plan.launch", median(plan_ns), median(plan_ns) - base, median(plan_ns) / base);
+  fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
+             "engine.launch", median(engine_ns), median(engine_ns) - base,
+             median(engine_ns) / base);
+  return 0;
+}
+
+}  // namespace
+}  // namespace kiln::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Times launches against the bare driver call.");
+  std::string fake;
+  app.add_option("--fake", fake, "path of the tests' driver");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return kiln::bench::run(fake);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
