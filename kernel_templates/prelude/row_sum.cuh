@@ -62,7 +62,9 @@ template <int VECTORS, int CTAS>
 class RowSum {
  public:
   // Called by all threads. `segments` is the number that the row has, `first_segment` that of the
-  // thread's first chain; its chain j belongs to segment first_segment + j * segment_step.
+  // thread's first chain; its chain j belongs to segment first_segment + j * segment_step. With
+  // CTAS > 1 the step is the number of warps of the cluster, and all their chains have a slot:
+  // segment_step * VECTORS is at most 32.
   __device__ __forceinline__ RowSum(RowSumStorage<CTAS>& storage, uint32 segments,
                                     uint32 first_segment, uint32 segment_step) {
     const uint32 lane = threadIdx.x % kWarpLanes;
@@ -72,14 +74,17 @@ class RowSum {
       store_shared(slots_ + segment_slot(threadIdx.x) * 4, 0.0f);
       store_shared(slots_ + segment_slot(threadIdx.x) * 4 + kBufferBytes, 0.0f);
     }
-    // After sum_over_lanes, lane i has the sum of chain i / kLanesPerSum.
+    // After sum_over_lanes, lane i has the sum of chain i / kLanesPerSum. With clusters, warps
+    // whose segments the row does not have send their zeros too: a phase then ends only when every
+    // warp has come to it, so that no warp can fall two rows behind. It would find the parity it
+    // waits for changed back, and wait forever.
     const uint32 segment = first_segment + lane / kLanesPerSum * segment_step;
-    puts_ = segment < segments && lane % kLanesPerSum < CTAS;
+    puts_ = (CTAS > 1 || segment < segments) && lane % kLanesPerSum < CTAS;
     put_ = slots_ + segment_slot(segment) * 4;
     if constexpr (CTAS > 1) {
       const uint32 rank = lane % kLanesPerSum;
       barrier_ = shared_address(&storage.barriers[0][0]);
-      bytes_ = segments * 4;
+      bytes_ = segment_step * VECTORS * 4;
       put_ = address_in_cta(put_, rank);
       remote_barrier_ = address_in_cta(barrier_, rank);
       if (threadIdx.x == 0) {

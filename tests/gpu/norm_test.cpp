@@ -45,7 +45,9 @@ TEST_CASE("A norm agrees with the reference bit for bit at every row count and m
 TEST_CASE("A norm is right at every kind of width", "[norm]") {
   const NormOp op = GENERATE(from_range(std::begin(kNormOps), std::end(kNormOps)));
   const std::int64_t k =
-      GENERATE(32, 64, 96, 128, 256, 288, 512, 1280, 1312, 2048, 4096, 7168, 8160, 8192);
+      // Of 2304 and 5152, a cluster's last warp has nothing, while its CTAs go from row to row.
+      GENERATE(32, 64, 96, 128, 256, 288, 512, 1280, 1312, 2048, 2304, 4096, 5152, 7168, 8160,
+               8192);
   CAPTURE(op.name, k);
   const NormData data(op, k, 1.0F);
   for (const std::int64_t m : {1, 3, 8, 33, 129, 600, 2500}) {
