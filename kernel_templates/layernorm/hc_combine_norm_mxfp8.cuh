@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(), 1)
                           uint8* q, uint8* scales, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};
   const StreamRows<PRE> source{x, x_row_stride, pre, shape.k};
-  const StoreAndQuantizeRows sink{y, {q, scales, shape.m, shape.k}};
+  const StoreAndQuantizeRows<false> sink{y, {q, scales, shape.m, shape.k}};
   normalize_rows<VECTORS, CTAS, true, PDL>(source, w, sink, shape);
 }
 

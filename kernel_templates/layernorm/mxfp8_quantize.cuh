@@ -20,7 +20,7 @@ template <int ROWS, bool PDL>
 __global__ void __launch_bounds__(256, 1)
     mxfp8_quantize(const bf16* x, int64 x_row_stride, uint8* q, uint8* scales, int m, int k) {
   launch_dependents<PDL>();
-  const Mxfp8Matrix matrix{q, scales, static_cast<uint32>(m), static_cast<uint32>(k)};
+  const Mxfp8Matrix<true> matrix{q, scales, static_cast<uint32>(m), static_cast<uint32>(k)};
   const uint32 vector = blockIdx.x * blockDim.x + threadIdx.x;
   const bool inside = vector < matrix.vectors();
   const uint32 step = gridDim.y * ROWS;

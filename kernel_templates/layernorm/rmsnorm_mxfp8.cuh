@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(max_norm_threads<VECTORS, CTAS>(),
                   uint8* scales, float eps, int m, int k, bool constants_early) {
   const NormShape shape{static_cast<uint32>(m), static_cast<uint32>(k), eps, constants_early};
   const MatrixRows<bf16> source{x, x_row_stride, shape.k};
-  const StoreAndQuantizeRows sink{y, {q, scales, shape.m, shape.k}};
+  const StoreAndQuantizeRows<VECTORS == 0> sink{y, {q, scales, shape.m, shape.k}};
   if constexpr (VECTORS == 0) {
     normalize_long_rows<PDL>(source, w, sink, shape);
   } else {

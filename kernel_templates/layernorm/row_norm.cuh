@@ -126,17 +126,19 @@ struct StoreRows {
   }
 };
 
+template <bool LONG_ROWS>
 struct StoreAndQuantizeRows {
+  using Matrix = Mxfp8Matrix<LONG_ROWS>;
   static constexpr bool kPads = true;
   bf16* y;
-  Mxfp8Matrix matrix;
+  Matrix matrix;
 
   __device__ __forceinline__ void zero_padding(uint32 thread, uint32 threads) const {
     matrix.zero_padding(thread, threads);
   }
   struct Row {
     bf16* y;
-    Mxfp8Matrix::Row quantized;
+    typename Matrix::Row quantized;
   };
   __device__ __forceinline__ Row row(uint32 row) const {
     return {y + static_cast<int64>(row) * matrix.k, matrix.row(row)};

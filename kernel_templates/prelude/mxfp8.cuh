@@ -81,7 +81,9 @@ __device__ __forceinline__ QuantizedVector quantize(const Vector8<bf16>& values)
 
 // The outputs of a quantised [m, k] matrix: q is [m, k], row-major. The scales of 128 rows times 4
 // groups are a block of 512 bytes, in which row r and group g have byte (r % 32) * 16 + r / 32 * 4
-// + g; a row of blocks lies together.
+// + g; a row of blocks lies together. Rows of more than 2^30 elements, whose scales reach over more
+// than 2^32 bytes, need LONG_ROWS, which costs a register or two.
+template <bool LONG_ROWS>
 struct Mxfp8Matrix {
   uint8* q;
   uint8* scales;
@@ -110,8 +112,14 @@ struct Mxfp8Matrix {
     const bool inside = vector < vectors();
     if (inside)
       store_8(row.q + vector * 8, value.words);
-    if (vector % 4 == 0 && vector / 16 < blocks())
-      store_1(row.scales + (vector / 16 * 512 + vector / 4 % 4), inside ? value.scale : 0u);
+    if (vector % 4 == 0 && vector / 16 < blocks()) {
+      const uint32 byte = inside ? value.scale : 0;
+      if constexpr (LONG_ROWS) {
+        store_1(row.scales + (static_cast<int64>(vector / 16) * 512 + vector / 4 % 4), byte);
+      } else {
+        store_1(row.scales + (vector / 16 * 512 + vector / 4 % 4), byte);
+      }
+    }
   }
 
   // Zeroes the bytes of the rows from m to the next multiple of 128, together with other threads of

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "reference/bf16.hpp"
+#include "reference/mxfp8.hpp"
 #include "tests/gpu/support/gpu.hpp"
 #include "tests/gpu/support/norm_case.hpp"
 #include "tests/gpu/support/random.hpp"
@@ -208,6 +210,41 @@ TEST_CASE("A norm writes outputs of more than 2^31 elements", "[norm]") {
   const std::int64_t m = 262'145;  // 2^31 + 8192 elements.
   NormBatch batch(data, m);
   REQUIRE(run_norm(data, batch, m, true, NormMode::kEager) == "");
+}
+
+TEST_CASE("The scales of a row may lie more than 2^32 bytes apart", "[norm]") {
+  Gpu& gpu = Gpu::instance();
+  constexpr std::int64_t kWidth = (std::int64_t{1} << 30) + 256;
+  constexpr std::int64_t kBlocks = kWidth / 128;
+  constexpr std::int64_t kGroup = 32;
+  const Buffer x(std::size_t{kWidth} * 2);
+  const GuardedBuffer q(std::size_t{kWidth});
+  const GuardedBuffer sf(std::size_t{kBlocks} * 512);
+  x.fill(0x3F);  // 0.74609375 everywhere, but for the last group.
+  const std::vector<std::uint16_t> last(std::size_t{kGroup}, reference::to_bf16(448.0F));
+  x.upload(last.data(), last.size() * 2, x.bytes() - last.size() * 2);
+  q.poison(0xA5);
+  sf.poison(0xA5);
+  gpu.engine.launch(
+      "mxfp8_quantize",
+      {Tensor(x.data(), DType::kBF16, {1, kWidth}), Tensor(q.data(), DType::kE4M3, {1, kWidth}),
+       Tensor(sf.data(), DType::kE8M0, {kBlocks * 512})},
+      gpu.stream.get());
+  gpu.stream.synchronize();
+  REQUIRE((q.canaries_intact() && sf.canaries_intact()));
+  const std::uint8_t scale = reference::mxfp8_scale(0.74609375F);
+  const std::vector<std::uint8_t> scales = sf.download();
+  std::int64_t wrong = 0;
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    const bool is_last = i == scales.size() - 512 + 3;
+    const int want = is_last ? 127 : i % 512 < 4 ? scale : 0;  // Row 0 of each block of scales.
+    wrong += scales[i] != want ? 1 : 0;
+  }
+  REQUIRE(wrong == 0);
+  const std::vector<std::uint8_t> quantized = q.download();
+  const std::uint8_t code = reference::to_e4m3(0.74609375F * reference::mxfp8_multiplier(scale));
+  REQUIRE(std::count(quantized.begin(), quantized.end() - kGroup, code) == kWidth - kGroup);
+  REQUIRE(std::count(quantized.end() - kGroup, quantized.end(), 0x7E) == kGroup);
 }
 
 TEST_CASE("An empty batch of a norm launches nothing and touches nothing", "[norm][sanitize]") {
