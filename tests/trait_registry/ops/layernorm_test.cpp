@@ -157,6 +157,92 @@ TEST_CASE("Rows of x may be strided on 16-byte boundaries, scales and pre need n
         std::string::npos);
 }
 
+TEST_CASE("What no norm can take is an error that names the argument") {
+  const Fixture f;
+  const auto refuses = [&](const Call& call, const std::string& arg, const std::string& expected) {
+    const std::string message = f.error(call);
+    CAPTURE(call.name, arg, expected, message);
+    CHECK(message.find(call.name + ": argument \"" + arg + "\": expected " + expected) == 0);
+  };
+  std::vector<std::string> names = kNorms;
+  names.emplace_back("mxfp8_quantize");
+  for (const std::string& name : names) {
+    const Call good(name, 8, 64);
+    const std::int64_t width = has_streams(name) ? 256 : 64;
+    REQUIRE(f.error(good).empty());
+    Call call = good;
+    call.x = Tensor(nullptr, DType::kBF16, {8, width});
+    refuses(call, "x", "a device pointer");
+    call.x = Tensor(at(0, 8), DType::kBF16, {8, width});
+    refuses(call, "x", "an address aligned to 16 bytes");
+    call.x = Tensor(at(0), DType::kI32, {8, width});
+    refuses(call, "x", "dtype bf16");
+    call.x = Tensor(at(0), DType::kBF16, {8, width}, {width, 2});
+    refuses(call, "x", name == "rmsnorm_fp32" ? "a contiguous tensor" : "an innermost stride of 1");
+    if (name != "rmsnorm_fp32") {  // Whose x has no stride to choose.
+      call.x = Tensor(at(0), DType::kBF16, {8, width}, {0, 1});
+      refuses(call, "x", "rows that do not overlap");
+      call.x = Tensor(at(0), DType::kBF16, {8, width}, {width - 8, 1});
+      refuses(call, "x", "rows that do not overlap");
+      call.x = Tensor(at(0), DType::kBF16, {8, width}, {-width, 1});
+      refuses(call, "x", "strides that are not negative");
+      call = Call(name, 1, 64);
+      call.x = Tensor(at(0), DType::kBF16, {1, width}, {-3, 1});
+      CHECK(f.error(call).empty());  // One row: its stride is never used.
+    }
+    call = good;
+    const Tensor of_another_device(at(4), DType::kE4M3, {8, 64}, 1);
+    if (quantizes(name)) {
+      call.q = of_another_device;
+      refuses(call, "q", "cuda:0 as argument \"x\"");
+      call.q = Tensor(at(4), DType::kE8M0, {8, 64});
+      refuses(call, "q", "dtype e4m3 or u8");
+      call.q = Tensor(at(0), DType::kE4M3, {8, 64});
+      refuses(call, "q", "memory of its own");
+      call = good;
+      call.sf = Tensor(at(4, 511), DType::kE8M0, {scale_bytes(8, 64)});
+      refuses(call, "sf", "memory of its own");
+    }
+    if (name != "mxfp8_quantize") {
+      call = good;
+      call.y = Tensor(at(0), DType::kBF16, {8, 64});
+      refuses(call, "y", "memory of its own");
+      call.y = Tensor(at(2, 16), DType::kBF16, {8, 64});
+      refuses(call, "y", "memory of its own");
+      call.y = Tensor(at(3), DType::kBF16, {8, 64}, {72, 1});
+      refuses(call, "y", "a contiguous tensor");
+      call.y = Tensor(at(3), DType::kBF16, {7, 64});
+      refuses(call, "y", "shape [");
+      call = good;
+      call.w = Tensor(at(2), DType::kBF16, {72});
+      refuses(call, has_streams(name) ? "y" : "w", "shape [");
+    }
+  }
+}
+
+TEST_CASE("A norm of no columns is an error, with rows or without") {
+  const Fixture f;
+  for (const std::string& name : kNorms) {
+    CAPTURE(name);
+    CHECK(f.error(Call(name, 3, 0)).find("found 0") != std::string::npos);
+    CHECK(f.error(Call(name, 0, 0)).find("found 0") != std::string::npos);
+  }
+}
+
+TEST_CASE("Outputs may lie between the rows of a strided x") {
+  const Fixture f;
+  Call call("rmsnorm_mxfp8", 1, 64);
+  call.x = Tensor(at(0), DType::kBF16, {1, 64}, {128, 1});
+  call.y = Tensor(at(0, 128), DType::kBF16, {1, 64});
+  CHECK(f.error(call).empty());
+  Call rows("mxfp8_quantize", 2, 64);
+  rows.x = Tensor(at(0), DType::kBF16, {2, 64}, {192, 1});
+  rows.q = Tensor(at(0, 128), DType::kE4M3, {2, 64});
+  CHECK(f.error(rows).empty());
+  rows.q = Tensor(at(0, 256 + 16), DType::kE4M3, {2, 64});  // Its last byte is in row 1.
+  CHECK(f.error(rows).find("shares bytes with argument \"x\"") != std::string::npos);
+}
+
 TEST_CASE("rmsnorm_fp32 takes any leading shape, and y has the dtype of x") {
   const Fixture f;
   Call call("rmsnorm_fp32", 6, 64);
@@ -242,6 +328,52 @@ TEST_CASE("The chosen variant of a norm exists and covers every row at every sha
           CHECK((traits["VECTORS"] == 0) == (k > 8192));
           CHECK(compile_unit({&op, 0, traits, problem.target()}));
           check_norm_launch(name, problem, traits, op.kernels[0].geometry(problem, traits));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("The chosen variant of a norm exists at every row count up to 65,536") {
+  const Fixture f;
+  for (const std::string& name : kNorms) {
+    const Op& op = f.op(name).op;
+    for (const std::int64_t k : {1280, 5120}) {
+      std::int64_t wrong = 0;
+      for (std::int64_t m = 1; m <= 65536; m += m < 2048 ? 1 : 7) {
+        const Problem problem = f.problem(name, m, k);
+        const Traits traits = choose_traits(f.op(name), problem);
+        const Geometry geometry = op.kernels[0].geometry(problem, traits);
+        const std::int64_t ctas = traits["CTAS"];
+        const std::int64_t rows = geometry.grid.x / ctas * geometry.block.y;
+        const bool loops = !has_loop_trait(traits) || traits["LOOP"] != 0;
+        wrong += !op.exists(traits, problem.target()) || geometry.grid.x % ctas != 0 ||
+                         geometry.block.x * geometry.block.y > 1024 / (traits["VECTORS"] * ctas) ||
+                         rows < 1 || (!loops && rows < m)
+                     ? 1
+                     : 0;
+      }
+      CAPTURE(name, k);
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+// A warp without a segment still takes part in each exchange of its cluster (row_sum.cuh), which
+// has 32 slots.
+TEST_CASE("The warps of a cluster that shares a row have a slot each") {
+  const Fixture f;
+  for (const std::string& name : kNorms) {
+    const Op& op = f.op(name).op;
+    for (const Variant& variant : enumerate(f.op(name), parse_target("sm_90a"))) {
+      const std::int64_t ctas = variant.traits["CTAS"];
+      for (std::int64_t k = 32; ctas > 1 && k <= 8192; k += 32) {
+        const Problem problem = f.problem(name, 33, k);
+        const Geometry geometry = op.kernels[0].geometry(problem, variant.traits);
+        const std::int64_t slots = geometry.block.x / 32 * ctas * variant.traits["VECTORS"];
+        if (slots > 32 || slots * 256 < k) {
+          CAPTURE(name, to_string(variant), k, slots);
+          FAIL_CHECK("a warp has no slot, or a part of the row no warp");
         }
       }
     }
