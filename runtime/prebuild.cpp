@@ -226,8 +226,8 @@ void add_pair(KernelProvider& provider, const registry::BoundOp& bound, const Ta
 }
 
 void check_request(const PrebuildRequest& request) {
-  const auto refuse = [](std::string message) {
-    throw Error(ErrorCode::kInvalidArgument, std::move(message));
+  const auto refuse = [](const std::string& message) {
+    throw Error(ErrorCode::kInvalidArgument, message);
   };
   if (request.jobs < 0) {
     refuse(fmt::format("PrebuildRequest::jobs is {}; it must not be negative", request.jobs));

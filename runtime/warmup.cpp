@@ -50,7 +50,7 @@ class Warmup {
       const registry::BoundOp& bound = Engine::Impl::bound(call.op);
       Result<CallShapes> shapes = engine_.launcher().shapes(bound, call.args);
       if (shapes) {
-        calls_.push_back(std::move(*shapes));
+        calls_.push_back(*shapes);
       } else {
         fail(bound.op.name, shapes.error());
       }
@@ -61,8 +61,8 @@ class Warmup {
   std::vector<Variant> missing() {
     std::vector<Variant> missing = variants_;
     for (const CallShapes& call : calls_) {
-      for (Variant& variant : engine_.launcher().missing(call)) {
-        missing.push_back(std::move(variant));
+      for (const Variant& variant : engine_.launcher().missing(call)) {
+        missing.push_back(variant);
       }
     }
     return missing;
@@ -106,10 +106,12 @@ class Warmup {
 
   // Whether that settles it.
   bool finish(const std::string& name, const Status& status, Misses misses) {
+    if (!status && misses == Misses::kLeave &&
+        status.error().code == ErrorCode::kCompileForbidden) {
+      return false;
+    }
     if (status) {
       ++report_.prepared;
-    } else if (misses == Misses::kLeave && status.error().code == ErrorCode::kCompileForbidden) {
-      return false;
     } else {
       fail(name, status.error());
     }

@@ -136,7 +136,8 @@ std::vector<std::vector<Variant>> compile_groups(const BoundOp& bound, const Tar
     by_source[bound.op.kernels[variant.kernel].source].push_back(variant);
   }
   std::vector<std::vector<Variant>> groups;
-  for (const auto& [source, variants] : by_source) {
+  for (const auto& entry : by_source) {
+    const std::vector<Variant>& variants = entry.second;
     const std::size_t count = (variants.size() + kMaxGroup - 1) / kMaxGroup;
     for (std::size_t i = 0; i < count; ++i) {
       const auto at = [&](std::size_t part) {
