@@ -123,7 +123,8 @@ Store::Impl::Impl(StoreOptions options)
     add_read_only(path);
   }
   hits_ = std::vector<std::atomic<std::uint64_t>>(layers_.all().size());
-  if (!plan_.warning.empty()) {
+  const bool trusted = plan_.verdict.kind == Verdict::Kind::kTrusted;
+  if (!plan_.warning.empty() && (options.publishes || !trusted)) {
     logger_.warn_once("cache.root", plan_.warning);
   }
 }

@@ -35,6 +35,8 @@ struct StoreOptions {
   std::vector<std::string> trusted_keys;
   Match layer_match = Match::kAny;
   Limits limits;  ///< Of the writable root.
+  /// False where nothing will be published: a root that cannot be written is then no warning.
+  bool publishes = true;
   Logger logger{LogSink{}};
   LockTimes lock_times;
   std::shared_ptr<FileSystem> file_system;  ///< Null: the operating system's.

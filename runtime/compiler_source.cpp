@@ -54,10 +54,11 @@ Result<std::unique_ptr<Compiler>> CompilerSource::start() {
     if (pool.error().kind != StartFailure::Kind::kNoWorker) {
       return tl::unexpected(std::move(pool.error().failure));
     }
+    no_worker_ = std::move(pool.error().failure);
     logger_.warn_once("no worker",
                       fmt::format("compile: compiles run in this process, since no compile worker "
                                   "can be started: {}",
-                                  pool.error().failure.message));
+                                  no_worker_->message));
   }
   Result<Nvrtc> nvrtc = Nvrtc::load(*found);
   if (!nvrtc) {
@@ -66,11 +67,23 @@ Result<std::unique_ptr<Compiler>> CompilerSource::start() {
   return std::make_unique<Nvrtc>(std::move(*nvrtc));
 }
 
+Result<std::string> CompilerSource::find_worker() const {
+  return runtime::find_worker(
+      {.option = options_.worker, .kiln_compile_worker = {}, .code_file = file_of_this_code()});
+}
+
+Result<std::string> CompilerSource::worker() {
+  compiler();
+  if (no_worker_) {
+    return tl::unexpected(*no_worker_);
+  }
+  return find_worker();
+}
+
 tl::expected<std::unique_ptr<WorkerPool>, StartFailure> CompilerSource::start_workers(
     const Toolchain& toolchain) {
   WorkerPoolOptions pool;
-  const Result<std::string> executable = find_worker(
-      {.option = options_.worker, .kiln_compile_worker = {}, .code_file = file_of_this_code()});
+  const Result<std::string> executable = find_worker();
   if (!executable) {
     return tl::unexpected(StartFailure{StartFailure::Kind::kNoWorker, executable.error()});
   }

@@ -41,6 +41,10 @@ class CompilerSource {
 
   /// Worker processes, else NVRTC in this process; the same answer at every call.
   const Result<std::unique_ptr<Compiler>>& compiler();
+  bool in_process() const noexcept { return options_.in_process; }  ///< As asked for.
+  /// The executable of compiler()'s workers; why there are none, where they were wanted. Starts the
+  /// compiler, where there is one.
+  Result<std::string> worker();
 
   /// Compiles at the same time that compiler() is good for.
   int jobs();
@@ -54,6 +58,7 @@ class CompilerSource {
 
  private:
   Result<std::unique_ptr<Compiler>> start();
+  Result<std::string> find_worker() const;
   tl::expected<std::unique_ptr<WorkerPool>, StartFailure> start_workers(const Toolchain& toolchain);
   template <class Use>
   void with_pool(Use&& use);
@@ -65,6 +70,7 @@ class CompilerSource {
   std::optional<Result<Toolchain>> toolchain_;
   cache::ToolchainKey toolchain_key_;
   std::optional<Result<std::unique_ptr<Compiler>>> compiler_;
+  std::optional<Failure> no_worker_;        // Set with compiler_.
   std::atomic<WorkerPool*> pool_{nullptr};  // compiler_, when that is one.
   std::atomic<int> jobs_;                   // As asked for; 0: as many as fit.
   std::once_flag counted_once_;

@@ -19,6 +19,9 @@ using Ability = DoctorReport::Ability;
 
 /// Why this target cannot be compiled here; empty when it can.
 std::string why_not_compilable(KernelProvider& provider, const Target& target) {
+  if (provider.policy() == JitPolicy::kForbid) {
+    return "compiling is forbidden";
+  }
   const Result<std::unique_ptr<Compiler>>& compiler = provider.source().compiler();
   if (!compiler) {
     return "no usable NVRTC was found";
@@ -53,8 +56,27 @@ DoctorReport::Driver examine_driver(Engine::Impl& engine) {
   return report;
 }
 
+DoctorReport::Compiling examine_compiling(KernelProvider& provider) {
+  DoctorReport::Compiling report;
+  report.policy = provider.policy();
+  report.in_process = provider.source().in_process();
+  if (report.in_process || report.policy == JitPolicy::kForbid) {
+    return report;
+  }
+  Result<std::string> worker = provider.source().worker();
+  if (worker) {
+    report.worker = std::move(*worker);
+  } else {
+    report.worker_problem = std::move(worker.error().message);
+  }
+  return report;
+}
+
 DoctorReport::Nvrtc examine_nvrtc(KernelProvider& provider) {
   DoctorReport::Nvrtc report;
+  if (provider.policy() == JitPolicy::kForbid) {
+    return report;
+  }
   const Result<Toolchain>& toolchain = provider.source().toolchain();
   if (!toolchain) {
     report.problem = toolchain.error().message;
@@ -188,6 +210,18 @@ bool DoctorReport::ok() const noexcept {
                       [](const OpRow& row) { return row.ability == Ability::kNeither; });
 }
 
+const char* policy_name(JitPolicy policy) noexcept {
+  switch (policy) {
+    case JitPolicy::kAllow:
+      return "allow";
+    case JitPolicy::kWarn:
+      return "warn";
+    case JitPolicy::kForbid:
+      return "forbid";
+  }
+  return "unknown";
+}
+
 const char* ability_name(DoctorReport::Ability ability) noexcept {
   switch (ability) {
     case Ability::kLoadable:
@@ -205,6 +239,7 @@ DoctorReport examine(Engine& engine) {
   DoctorReport report;
   report.kiln_version = KILN_VERSION;
   report.driver = examine_driver(impl);
+  report.compiling = examine_compiling(impl.provider());
   report.nvrtc = examine_nvrtc(impl.provider());
   report.cache = examine_cache(impl);
   const auto lists = target_lists(report);

@@ -27,6 +27,14 @@ struct DoctorReport {
     std::string minimum_version;  ///< The oldest that Kiln works with.
     std::vector<Device> devices;
   };
+  /// What happens to a kernel that is in no cache.
+  struct Compiling {
+    JitPolicy policy = JitPolicy::kAllow;
+    bool in_process = false;  ///< As asked for. Otherwise, and where compiling is not forbidden:
+    std::string worker;       ///< The compile worker's executable. Empty: compiles run in-process,
+    std::string worker_problem;  ///< and this is why.
+  };
+  /// Where compiling is forbidden it is not sought, and all is empty.
   struct Nvrtc {
     bool usable = false;
     std::string problem;  ///< Why not, when not usable.
@@ -63,13 +71,18 @@ struct DoctorReport {
 
   std::string kiln_version;
   Driver driver;
+  Compiling compiling;
   Nvrtc nvrtc;
   Cache cache;
   std::vector<OpRow> ops;
 
+  bool may_compile() const noexcept { return compiling.policy != JitPolicy::kForbid; }
   /// Every op can be loaded or compiled on every device here.
   bool ok() const noexcept;
 };
+
+/// As KILN_JIT spells it.
+const char* policy_name(JitPolicy policy) noexcept;
 
 /// "loadable", "compilable" or "neither".
 const char* ability_name(DoctorReport::Ability ability) noexcept;

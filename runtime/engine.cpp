@@ -24,6 +24,7 @@ cache::StoreOptions store_options(const EngineOptions& options,
   store.layer_match = options.layer_toolchains == ToolchainMatch::kExact ? cache::Match::kExact
                                                                          : cache::Match::kAny;
   store.limits = environment.limits;
+  store.publishes = environment.jit != JitPolicy::kForbid;
   store.logger = logger;
   // As good as for ever, and still no overflow in finer units.
   constexpr std::chrono::seconds kLongestWait = std::chrono::hours(24 * 365);

@@ -28,6 +28,13 @@ Json to_json(const DoctorReport::Driver& driver) {
           {"devices", devices}};
 }
 
+Json to_json(const DoctorReport::Compiling& compiling) {
+  return {{"policy", runtime::policy_name(compiling.policy)},
+          {"in_process", compiling.in_process},
+          {"worker", compiling.worker},
+          {"worker_problem", compiling.worker_problem}};
+}
+
 Json to_json(const DoctorReport::Nvrtc& nvrtc) {
   return {{"usable", nvrtc.usable},
           {"problem", nvrtc.problem},
@@ -53,6 +60,7 @@ Json to_json(const DoctorReport& report) {
   return {{"version", report.kiln_version},
           {"ok", report.ok()},
           {"driver", to_json(report.driver)},
+          {"compiling", to_json(report.compiling)},
           {"nvrtc", to_json(report.nvrtc)},
           {"cache",
            {{"root", report.cache.root},
@@ -80,6 +88,28 @@ void print_driver(const DoctorReport::Driver& driver) {
   }
   if (driver.devices.empty()) {
     print_out("device    none\n");
+  }
+}
+
+const char* compiling_text(JitPolicy policy) {
+  switch (policy) {
+    case JitPolicy::kAllow:
+      return "allowed";
+    case JitPolicy::kWarn:
+      return "allowed, with a warning for each kernel";
+    case JitPolicy::kForbid:
+      return "forbidden, by KILN_JIT; no NVRTC is sought";
+  }
+  return "unknown";
+}
+
+void print_worker(const DoctorReport::Compiling& compiling) {
+  if (compiling.in_process) {
+    print_out("worker    none: compiles run in this process, as asked\n");
+  } else if (compiling.worker.empty()) {
+    print_out("worker    none: {}\n", compiling.worker_problem);
+  } else {
+    print_out("worker    {}\n", compiling.worker);
   }
 }
 
@@ -117,7 +147,11 @@ void print_cache(const DoctorReport::Cache& cache) {
 void print_report(const DoctorReport& report) {
   print_out("kiln      {}\n", report.kiln_version);
   print_driver(report.driver);
-  print_nvrtc(report.nvrtc);
+  print_out("compiling {}\n", compiling_text(report.compiling.policy));
+  if (report.may_compile()) {
+    print_nvrtc(report.nvrtc);
+    print_worker(report.compiling);
+  }
   print_cache(report.cache);
   for (const DoctorReport::OpRow& row : report.ops) {
     print_out("op        {} for {}: {}; {}\n", row.op, row.target, ability_name(row.ability),
@@ -134,7 +168,9 @@ int diagnose(bool json) {
     print_report(report);
   }
   if (!report.ok()) {
-    complain("some op can neither be loaded from the cache nor compiled here.");
+    complain(report.may_compile()
+                 ? "some op can neither be loaded from the cache nor compiled here."
+                 : "some op is not in the cache in full, and compiling is forbidden here.");
     return kFailure;
   }
   return kSuccess;

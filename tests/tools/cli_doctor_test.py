@@ -1,5 +1,6 @@
 """kiln doctor."""
 
+import os
 import unittest
 
 from support import KilnTest
@@ -61,6 +62,30 @@ class Doctor(KilnTest):
         self.assertIn("/nonexistent/libnvrtc.so", report["nvrtc"]["problem"])
         self.assertTrue(all(row["ability"] == "neither" for row in report["ops"]))
         self.assertIn("neither", self.kiln("doctor", code=1, env=missing).stderr)
+
+    def test_where_compiling_is_forbidden_no_nvrtc_is_missed(self):
+        env = {"KILN_JIT": "forbid", "KILN_NVRTC": "/nonexistent/libnvrtc.so"}
+        report = self.kiln_json("doctor", code=1, env=env)
+        self.assertEqual(report["compiling"],
+                         {"policy": "forbid", "in_process": False, "worker": "", "worker_problem": ""})
+        self.assertEqual((report["nvrtc"]["usable"], report["nvrtc"]["problem"]), (False, ""))
+        self.assertEqual({row["ability"] for row in report["ops"]}, {"neither"})
+        self.assertTrue(all("compiling is forbidden" in row["reason"] for row in report["ops"]))
+        said = self.kiln("doctor", code=1, env=env)
+        self.assertIn("compiling forbidden", said.stdout)
+        self.assertNotIn("/nonexistent", said.stdout)
+        self.assertIn("compiling is forbidden", said.stderr)
+
+    def test_it_says_where_the_compile_worker_is_or_why_there_is_none(self):
+        worker = self.kiln_json("doctor")["compiling"]["worker"]
+        self.assertTrue(os.access(worker, os.X_OK), worker)
+        self.assertIn(f"worker    {worker}", self.kiln("doctor").stdout)
+        env = {"KILN_COMPILE_WORKER": "/nonexistent/worker"}
+        compiling = self.kiln_json("doctor", env=env)["compiling"]
+        self.assertEqual(compiling["worker"], "")
+        self.assertIn("/nonexistent/worker", compiling["worker_problem"])
+        self.assertIn("worker    none: ", self.kiln("doctor", env=env).stdout)
+        self.assertTrue(self.kiln_json("doctor", env={"KILN_COMPILE_IN_PROCESS": "1"})["compiling"]["in_process"])
 
     def test_text_names_compiler_cache_and_ops(self):
         text = self.kiln("doctor").stdout

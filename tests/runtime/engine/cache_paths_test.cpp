@@ -170,4 +170,18 @@ TEST_CASE("A prebuilt root serves a user who cannot write it: every kernel a hit
   CHECK(wrong == 0);
 }
 
+TEST_CASE("A root that cannot be written is a warning, but not where compiling is forbidden") {
+  Machine machine;
+  EngineOptions options = machine.options();
+  const int wrong = as_somebody_else(machine.dir().str(), [&] {
+    options.jit = JitPolicy::kForbid;
+    const Engine serving(options);
+    const bool silent = machine.log().lines().empty();
+    options.jit = JitPolicy::kAllow;
+    const Engine compiling(options);
+    return (silent ? 0 : 1) + (machine.log().count_with("cannot be written") == 1 ? 0 : 2);
+  });
+  CHECK(wrong == 0);
+}
+
 }  // namespace kiln::test

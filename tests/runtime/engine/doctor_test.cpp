@@ -1,6 +1,6 @@
 #include "runtime/doctor.hpp"
 
-#include "tests/runtime/engine/ops.hpp"
+#include "tests/runtime/engine/compile_support.hpp"
 
 namespace kiln::test {
 namespace {
@@ -98,6 +98,64 @@ TEST_CASE("The doctor says when a device is too old for an op") {
   const DoctorReport report = runtime::examine(engine);
   CHECK(row_of(report, "scale").ability == DoctorReport::Ability::kNeither);
   CHECK(contains(row_of(report, "scale").reason, "9.0"));
+}
+
+TEST_CASE("Where compiling is forbidden the doctor seeks no NVRTC and misses none") {
+  ScaleMachine machine;
+  EngineOptions options = machine.options();
+  options.jit = JitPolicy::kForbid;
+  Engine engine = machine.engine(options);
+  const DoctorReport report = runtime::examine(engine);
+  CHECK(report.compiling.policy == JitPolicy::kForbid);
+  CHECK_FALSE(report.may_compile());
+  CHECK(report.nvrtc.problem.empty());
+  CHECK(report.compiling.worker.empty());
+  CHECK(report.compiling.worker_problem.empty());
+  CHECK(row_of(report, "scale").ability == DoctorReport::Ability::kLoadable);
+  const DoctorReport::OpRow missing = row_of(report, "rmsnorm");
+  CHECK(missing.ability == DoctorReport::Ability::kNeither);
+  CHECK(contains(missing.reason, "compiling is forbidden"));
+  CHECK(machine.log().lines().empty());
+}
+
+TEST_CASE("The doctor says where the compile worker is, or why there is none") {
+  Machine machine;
+  EngineOptions options = machine.options();
+  SECTION("beside the library") {
+    Engine engine(options);
+    const DoctorReport report = runtime::examine(engine);
+    CHECK(contains(report.compiling.worker, "/kiln-compile-worker"));
+    CHECK(report.compiling.worker_problem.empty());
+  }
+  SECTION("named, and not there") {
+    options.compile_worker = machine.dir().str("absent-worker");
+    Engine engine(options);
+    const DoctorReport report = runtime::examine(engine);
+    CHECK(report.compiling.worker.empty());
+    CHECK(contains(report.compiling.worker_problem, options.compile_worker));
+  }
+  SECTION("not wanted") {
+    options.compile_in_process = true;
+    Engine engine(options);
+    const DoctorReport report = runtime::examine(engine);
+    CHECK(report.compiling.in_process);
+    CHECK(report.compiling.worker.empty());
+    CHECK(report.compiling.worker_problem.empty());
+  }
+}
+
+TEST_CASE("The doctor tells a worker that cannot be started from one that can") {
+  CompilingMachine machine;
+  if (!machine.has_nvrtc()) {
+    return;
+  }
+  EngineOptions options = machine.options();
+  options.compile_worker = "/bin/false";
+  Engine engine(options);
+  const DoctorReport report = runtime::examine(engine);
+  CHECK(report.compiling.worker.empty());
+  CHECK_FALSE(report.compiling.worker_problem.empty());
+  CHECK(report.nvrtc.usable);  // In this process.
 }
 
 TEST_CASE("The doctor changes nothing on disk") {
