@@ -1,0 +1,76 @@
+#include "reference/wo_a.hpp"
+
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "reference/gemm.hpp"
+#include "tests/support/catch.hpp"
+
+namespace kiln::reference {
+namespace {
+
+std::vector<Bf16> random_values(std::int64_t count, float magnitude, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<Bf16> out(static_cast<std::size_t>(count));
+  for (Bf16& value : out) {
+    value = to_bf16(normal(generator) * magnitude);
+  }
+  return out;
+}
+
+TEST_CASE("Each output is the product of its own group and row, within the contract's bound") {
+  for (const std::int64_t d : {512, 1536, 4096}) {
+    const WoAShape shape = {3, 2, 5, d};
+    const std::int64_t stride = shape.g * d + 8;
+    const std::vector<Bf16> x = random_values(shape.m * stride, 1.0F, 1);
+    const std::vector<Bf16> w = random_values(shape.g * shape.r * d, 1.0F, 2);
+    const std::vector<Bf16> batch = wo_a_small_batch(x.data(), stride, w.data(), shape);
+    const std::vector<Bf16> one = wo_a_gemv(x.data(), w.data(), {1, 2, 5, d});
+    REQUIRE(batch.size() == 30);
+    REQUIRE(one.size() == 10);
+    for (std::int64_t token = 0; token < 3; ++token) {
+      for (std::int64_t output = 0; output < 10; ++output) {
+        const ExactDot exact =
+            exact_dot(x.data() + token * stride + output / 5 * d, w.data() + output * d, d);
+        CAPTURE(d, token, output);
+        CHECK(within_bound(batch[static_cast<std::size_t>(token * 10 + output)], exact));
+        CHECK((token > 0 || within_bound(one[static_cast<std::size_t>(output)], exact)));
+      }
+    }
+  }
+}
+
+TEST_CASE("Slices take steps of 256 elements in turn and are added at the end") {
+  // In slice 0, 2^30 comes and goes again in one lane; slice 1 has the 1, which only the same slice
+  // would have lost.
+  std::vector<Bf16> w(1024, 0);
+  w[5] = to_bf16(0x1p30F);
+  w[256 + 5] = to_bf16(1);
+  w[512 + 5] = to_bf16(-0x1p30F);
+  const std::vector<Bf16> x(1024, to_bf16(1));
+  CHECK(to_float(wo_a_small_batch(x.data(), 1024, w.data(), {1, 1, 1, 1024})[0]) == 1);
+  CHECK(to_float(wo_a_gemv(x.data(), w.data(), {1, 1, 1, 1024})[0]) == 0);
+  // Both slices have 2^30, which swallows the 1 of slice 0 before the slices meet.
+  w[512 + 5] = to_bf16(1);
+  w[768 + 5] = to_bf16(-0x1p30F);
+  w[256 + 5] = 0;
+  CHECK(to_float(wo_a_small_batch(x.data(), 1024, w.data(), {1, 1, 1, 1024})[0]) == 0);
+}
+
+TEST_CASE("Lanes of one token keep 8 elements of every step") {
+  // In one lane, 2^30 goes before 1 comes; in two, 1 and 2^30 meet only in the sum of lanes.
+  std::vector<Bf16> w(512, 0);
+  w[0] = to_bf16(0x1p30F);
+  w[7] = to_bf16(-0x1p30F);
+  w[256] = to_bf16(1);
+  const std::vector<Bf16> x(512, to_bf16(1));
+  CHECK(to_float(wo_a_gemv(x.data(), w.data(), {1, 1, 1, 512})[0]) == 1);
+  w[7] = 0;
+  w[8] = to_bf16(-0x1p30F);  // Lane 1; lane 0 has lost the 1 by then.
+  CHECK(to_float(wo_a_gemv(x.data(), w.data(), {1, 1, 1, 512})[0]) == 0);
+}
+
+}  // namespace
+}  // namespace kiln::reference
