@@ -54,6 +54,7 @@ std::uint64_t value_of(const registry::BoundParam& param, std::uint64_t constant
                  ? static_cast<std::uint64_t>(stride_of(arg().tensor(), param.axis))
                  : 0;
     case Param::Source::kDim:
+    case Param::Source::kComputed:
       return constant;
     case Param::Source::kScalar:
       return scalar_of(arg(), param.type);
@@ -193,6 +194,7 @@ std::size_t param_bytes(const registry::BoundParam& param) noexcept {
     case Param::Source::kStride:
     case Param::Source::kDim:
     case Param::Source::kScalar:
+    case Param::Source::kComputed:
     case Param::Source::kConstantsReady:
       break;
   }

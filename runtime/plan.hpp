@@ -24,7 +24,8 @@ struct PlanStep {
   /// and its code holds the wait.
   bool pdl = false;
   Variant variant;
-  /// Values of the parameters that do not change from call to call (dims), and 0 for the others.
+  /// Values of the parameters that do not change from call to call (dims and computed ones), and 0
+  /// for the others.
   std::vector<std::uint64_t> constants;
 };
 

@@ -22,6 +22,19 @@ std::string kernel_name(const Op& op, std::size_t kernel) {
   return fmt::format("{}, kernel {}", op.name, op.kernels[kernel].name);
 }
 
+// The part of a parameter's value that follows from the problem.
+std::int64_t constant_of(const registry::BoundParam& bound, const Param& param,
+                         const Problem& problem) {
+  switch (bound.source) {
+    case Param::Source::kDim:
+      return problem.dim_at(static_cast<std::size_t>(bound.index));
+    case Param::Source::kComputed:
+      return param.compute(problem);
+    default:
+      return 0;
+  }
+}
+
 bool launches_nothing(const Geometry& geometry) {
   return volume(geometry.grid) == 0;
 }
@@ -332,11 +345,9 @@ Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, c
   step.pdl =
       choice.traits[kPdlTrait] != 0 && resident.pdl_wait && request.device.capability.major >= 9;
   step.variant = {&bound.op, kernel, choice.traits, choice.problem.target()};
-  for (const registry::BoundParam& param : params) {
-    step.constants.push_back(param.source == Param::Source::kDim
-                                 ? static_cast<std::uint64_t>(
-                                       choice.problem.dim_at(static_cast<std::size_t>(param.index)))
-                                 : 0);
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    step.constants.push_back(static_cast<std::uint64_t>(
+        constant_of(params[i], bound.op.kernels[kernel].params[i], choice.problem)));
   }
   Status status = check_geometry(name, step.geometry, resident.static_shared_bytes, request.device);
   const std::uint32_t dynamic = step.geometry.dynamic_shared_bytes;

@@ -24,8 +24,10 @@ std::uint64_t extent_bytes(const DLTensor& tensor) {
   return static_cast<std::uint64_t>(last + 1) * (tensor.dtype.bits / 8U);
 }
 
-// Empty when `address` is memory of the device, else what it is.
-std::string foreign(const Driver& driver, CUdeviceptr address, const DeviceInfo& device) {
+// Empty when `address` is memory of the device, or of the host where that is allowed; else what it
+// is.
+std::string foreign(const Driver& driver, CUdeviceptr address, const DeviceInfo& device,
+                    bool host_memory) {
   const DriverApi& api = driver.api();
   unsigned managed = 0;
   if (api.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) ==
@@ -38,7 +40,7 @@ std::string foreign(const Driver& driver, CUdeviceptr address, const DeviceInfo&
     return "is no memory that the CUDA driver knows";
   }
   if (type != CU_MEMORYTYPE_DEVICE) {
-    return "is host memory";
+    return host_memory ? std::string() : "is host memory";
   }
   int ordinal = 0;
   const CUresult result =
@@ -64,7 +66,7 @@ Status check_pointers(const Driver& driver, const registry::BoundOp& bound,
     }
     const CUdeviceptr first = std::bit_cast<CUdeviceptr>(tensor.data) + tensor.byte_offset;
     for (const CUdeviceptr address : {first, first + bytes - 1}) {
-      const std::string problem = foreign(driver, address, device);
+      const std::string problem = foreign(driver, address, device, bound.op.args[i].host_memory);
       if (!problem.empty()) {
         return fail(
             ErrorCode::kInvalidArgument,

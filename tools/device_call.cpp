@@ -37,7 +37,9 @@ DeviceCall::DeviceCall(Engine& engine, const std::shared_ptr<const runtime::Driv
   }
   std::size_t next = 0;
   for (const ArgSpec& arg : call.op().args) {
-    if (arg.is_tensor()) {
+    if (!call.has(arg)) {
+      args_.emplace_back();
+    } else if (arg.is_tensor()) {
       args_.emplace_back(tensors_[next++]);
     } else if (arg.scalar == ScalarType::kF32) {
       args_.emplace_back(call.scalar(arg.name));

@@ -74,11 +74,26 @@ void HostTensor::require_size(std::size_t element_bytes) const {
 }
 
 HostCall::HostCall(const registry::BoundOp& op, const OpCase& op_case, const CallRequest& request)
-    : op_(&op), scalars_(op_case.scalars) {
+    : op_(&op), traffic_(op_case.traffic), with_(request.with), scalars_(op_case.scalars) {
+  choose_args(request);
   choose_dims(op_case, request);
   add_tensors(op_case, request);
   work_out_shapes();
   draw(op_case, request.seed);
+}
+
+void HostCall::choose_args(const CallRequest& request) {
+  for (const std::string& name : request.with) {
+    if (std::none_of(op().args.begin(), op().args.end(),
+                     [&](const ArgSpec& arg) { return arg.optional && arg.name == name; })) {
+      refuse(fmt::format("'{}' has no optional argument '{}'", op().name, name));
+    }
+  }
+}
+
+bool HostCall::has(std::string_view arg) const {
+  return std::any_of(op().args.begin(), op().args.end(),
+                     [&](const ArgSpec& one) { return one.name == arg && has(one); });
 }
 
 void HostCall::choose_dims(const OpCase& op_case, const CallRequest& request) {
@@ -103,7 +118,7 @@ void HostCall::choose_dims(const OpCase& op_case, const CallRequest& request) {
 
 void HostCall::add_tensors(const OpCase& op_case, const CallRequest& request) {
   for (const ArgSpec& arg : op().args) {
-    if (!arg.is_tensor()) {
+    if (!arg.is_tensor() || !has(arg)) {
       continue;
     }
     HostTensor& tensor = tensors_.emplace_back();
@@ -133,7 +148,7 @@ void HostCall::work_out_shapes() {
     problem.set_dim(i, dims_.at(op_->names.symbols[i]));
   }
   for (std::size_t i = 0; i < op().args.size(); ++i) {
-    if (op().args[i].is_tensor()) {
+    if (op().args[i].is_tensor() && has(op().args[i])) {
       problem.set_arg(i, tensor(op().args[i].name).dtype);
     }
   }
@@ -154,7 +169,7 @@ void HostCall::draw(const OpCase& op_case, std::uint64_t seed) {
       tensor.data.resize(tensor.bytes());
       const auto fill = op_case.fills.find(tensor.arg->name);
       if (fill != op_case.fills.end()) {
-        fill->second(tensor, generator);
+        fill->second(tensor, generator, *this);
       } else {
         fill_random(tensor, generator);
       }
@@ -199,7 +214,10 @@ void HostCall::store_bytes(std::string_view arg, std::span<const std::byte> byte
                                                                            bytes.end());
 }
 
-std::size_t HostCall::traffic() const noexcept {
+std::size_t HostCall::traffic() const {
+  if (traffic_) {
+    return traffic_(*this);
+  }
   std::size_t total = 0;
   for (const HostTensor& tensor : tensors_) {
     total += tensor.bytes() * (tensor.arg->access == Access::kReadWrite ? 2 : 1);

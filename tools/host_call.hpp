@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,13 +57,15 @@ struct CallRequest {
   std::map<std::string, std::int64_t> dims;
   std::map<std::string, DType> dtypes;  ///< By argument.
   std::uint64_t seed = 1;
+  std::set<std::string> with{};  ///< Optional arguments that the call has.
 };
 
 /// Inputs are filled when it is made.
 class HostCall {
  public:
   /// Throws Error(kInvalidArgument) when the request names a symbol or argument that the op does
-  /// not have, or a symbol is left without a value. `op` must outlive the call.
+  /// not have (of `with`: not as an optional one), or a symbol is left without a value. `op` must
+  /// outlive the call.
   HostCall(const registry::BoundOp& op, const OpCase& op_case, const CallRequest& request);
 
   const Op& op() const noexcept { return op_->op; }
@@ -69,7 +73,10 @@ class HostCall {
   DType dtype(std::string_view arg) const { return tensor(arg).dtype; }
   double scalar(std::string_view arg) const;
 
-  /// In the order of the op's arguments, scalars left out.
+  /// Whether the call has this argument.
+  bool has(const ArgSpec& arg) const { return !arg.optional || with_.contains(arg.name); }
+  bool has(std::string_view arg) const;
+  /// In the order of the op's arguments; scalars and absent ones left out.
   std::span<const HostTensor> tensors() const noexcept { return tensors_; }
   const HostTensor& tensor(std::string_view arg) const;
   /// The values of every symbol and of every tensor's dtype, as they were chosen.
@@ -85,10 +92,12 @@ class HostCall {
     store_bytes(arg, std::as_bytes(std::span(values)));
   }
 
-  /// Bytes that a perfect kernel moves: each input read once, each output written once.
-  std::size_t traffic() const noexcept;
+  /// Bytes that a perfect kernel moves: what the case says, else each input read once, each output
+  /// written once.
+  std::size_t traffic() const;
 
  private:
+  void choose_args(const CallRequest& request);
   void choose_dims(const OpCase& op_case, const CallRequest& request);
   void add_tensors(const OpCase& op_case, const CallRequest& request);
   void work_out_shapes();
@@ -96,6 +105,8 @@ class HostCall {
   void store_bytes(std::string_view arg, std::span<const std::byte> bytes);
 
   const registry::BoundOp* op_;
+  std::function<std::size_t(const HostCall&)> traffic_;
+  std::set<std::string> with_;
   std::map<std::string, std::int64_t> dims_;
   std::map<std::string, double> scalars_;
   std::vector<HostTensor> tensors_;

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,16 +32,20 @@ struct ReferenceDevice {
 struct TimedShape {
   std::string text;  ///< As docs/peer_h200.md writes it, where it has the shape.
   std::map<std::string, std::int64_t> dims;
+  std::set<std::string> with{};  ///< Optional arguments that this call has; by itself, none.
 };
 
 struct OpCase {
   std::string op;
   std::string rows;                          ///< The symbol that --m sets.
   std::map<std::string, std::int64_t> dims;  ///< Values of the other symbols.
-  std::map<std::string, double> scalars;     ///< Of every scalar argument.
+  std::map<std::string, double> scalars;     ///< Of every scalar argument, optional ones too.
   std::map<std::string, DType> dtypes;       ///< Where not the first one that the op allows.
-  /// Inputs that fill_random does not serve.
-  std::map<std::string, std::function<void(HostTensor&, std::mt19937_64&)>> fills;
+  /// Inputs that fill_random does not serve. A fill sees the call with the tensors before its own
+  /// filled, in the order of the op's arguments.
+  std::map<std::string, std::function<void(HostTensor&, std::mt19937_64&, const HostCall&)>> fills;
+  /// Bytes that a perfect kernel moves, where that is not every input and output once.
+  std::function<std::size_t(const HostCall&)> traffic;
   std::vector<TimedShape> shapes;
   /// Stores every output. Bitwise, as the op's contract is.
   std::function<void(HostCall&, const ReferenceDevice&)> reference;

@@ -42,6 +42,7 @@ Json describe(const ArgSpec& arg) {
   Json out = {{"name", arg.name}, {"summary", arg.summary}};
   if (!arg.is_tensor()) {
     out["scalar"] = scalar_name(arg.scalar);
+    out["optional"] = arg.optional;
     return out;
   }
   Json dtypes = Json::array();
@@ -59,6 +60,7 @@ Json describe(const ArgSpec& arg) {
   out["access"] = access_name(arg.access);
   out["constant"] = arg.constant;
   out["optional"] = arg.optional;
+  out["host_memory"] = arg.host_memory;
   return out;
 }
 

@@ -30,6 +30,7 @@ struct RunArgs {
   std::int64_t m = 8;
   std::vector<std::string> dims;
   std::vector<std::string> dtypes;
+  std::vector<std::string> with;
   std::uint64_t seed = 1;
   std::string pdl = "on";
   bool json = false;
@@ -74,6 +75,7 @@ CallRequest parse_request(const RunArgs& args) {
   request.dims = parse_pairs("--dim", args.dims, parse_extent);
   request.dtypes = parse_pairs("--dtype", args.dtypes, parse_dtype);
   request.seed = args.seed;
+  request.with = {args.with.begin(), args.with.end()};
   return request;
 }
 
@@ -121,7 +123,8 @@ Json describe(const HostCall& call, const RunArgs& args) {
     dtypes[tensor.arg->name] = dtype_name(tensor.dtype);
   }
   return {{"op", call.op().name}, {"m", args.m},       {"dims", call.dims()},
-          {"dtypes", dtypes},     {"seed", args.seed}, {"pdl", args.pdl == "on"}};
+          {"dtypes", dtypes},     {"seed", args.seed}, {"pdl", args.pdl == "on"},
+          {"with", args.with}};
 }
 
 std::string dims_text(const HostCall& call) {
@@ -197,6 +200,9 @@ void add_run(CLI::App& app, Action& action) {
       ->add_option("--dtype", args->dtypes, "Of an argument that allows several; may be repeated.")
       ->allow_extra_args(false)
       ->type_name("ARG=DTYPE");
+  command->add_option("--with", args->with, "An optional argument of the op; may be repeated.")
+      ->allow_extra_args(false)
+      ->type_name("ARG");
   command->add_option("--seed", args->seed, "Of the random data (default 1).")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");

@@ -149,6 +149,14 @@ class Binder {
           bound_.i32_symbols |= 1U << bound.index;
         }
         return bound;
+      case Source::kComputed:
+        if (!param.compute) {
+          return refuse(part, fmt::format("\"{}\" has no function to work it out", param.name));
+        }
+        if (param.type != ScalarType::kI32 && param.type != ScalarType::kI64) {
+          return refuse(part, fmt::format("\"{}\" must be i32 or i64", param.name));
+        }
+        return bound;
       case Source::kWorkspace:
         if (!op_.workspace) {
           return refuse(part, "takes the workspace, but the op has no workspace function");

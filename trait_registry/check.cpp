@@ -123,12 +123,7 @@ class CallCheck {
         return status;
       }
     }
-    if (bound_.op.contract) {
-      if (const std::string wrong = bound_.op.contract(problem_); !wrong.empty()) {
-        return fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", bound_.op.name, wrong));
-      }
-    }
-    return {};
+    return check_contract();
   }
 
  private:
@@ -138,6 +133,16 @@ class CallCheck {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: argument \"{}\": expected {}, found {}", bound_.op.name,
                             bound_.op.args[arg].name, expected, found));
+  }
+
+  Status check_contract() const {
+    const Op& op = bound_.op;
+    std::string wrong = op.contract ? op.contract(problem_) : std::string();
+    if (wrong.empty() && op.scalar_contract) {
+      wrong = op.scalar_contract(problem_, Scalars(bound_.names, args_.data()));
+    }
+    return wrong.empty() ? Status()
+                         : fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", op.name, wrong));
   }
 
   Status wrong_count() const {
@@ -157,7 +162,11 @@ class CallCheck {
       return spec.optional ? Status()
                            : wrong(i, spec.is_tensor() ? "a tensor" : "a scalar", "none");
     }
-    return spec.is_tensor() ? check_tensor(i) : check_scalar(i);
+    if (spec.is_tensor()) {
+      return check_tensor(i);
+    }
+    problem_.set_scalar(i);
+    return check_scalar(i);
   }
 
   Status check_scalar(std::size_t i) const {
@@ -320,8 +329,15 @@ class CallCheck {
   }
 
   Status check_device(std::size_t i, const DLDevice& device) {
+    const bool host_memory = bound_.op.args[i].host_memory;
+    if (host_memory && device.device_type == kDLCUDAHost) {
+      return {};
+    }
     if (device.device_type != kDLCUDA && device.device_type != kDLCUDAManaged) {
-      return wrong(i, "a tensor on a CUDA device", device_text(device));
+      return wrong(i,
+                   host_memory ? "a tensor on a CUDA device or in pinned host memory"
+                               : "a tensor on a CUDA device",
+                   device_text(device));
     }
     if (device_set_by_ == kNone) {
       device_set_by_ = static_cast<std::uint8_t>(i);

@@ -131,6 +131,13 @@ void Problem::set_arg(std::size_t arg, DType dtype) noexcept {
   args_[arg] = static_cast<std::uint8_t>(1 + static_cast<std::uint8_t>(dtype));
 }
 
+std::int64_t Scalars::integer(std::string_view arg, std::int64_t absent) const noexcept {
+  const std::size_t i = index_of(names_->args, Problem::kMaxArgs,
+                                 [&](const std::string& name) { return name == arg; });
+  return i != Problem::kMaxArgs && args_[i].kind() == Arg::Kind::kInteger ? args_[i].integer()
+                                                                          : absent;
+}
+
 Param Param::data(std::string arg) {
   return {Source::kData, std::move(arg)};
 }
@@ -145,6 +152,11 @@ Param Param::dim(std::string symbol, ScalarType type) {
 
 Param Param::scalar(std::string arg) {
   return {Source::kScalar, std::move(arg)};
+}
+
+Param Param::computed(std::string name, std::function<std::int64_t(const Problem&)> compute,
+                      ScalarType type) {
+  return {Source::kComputed, std::move(name), 0, type, std::move(compute)};
 }
 
 Param Param::workspace() {

@@ -74,6 +74,9 @@ struct ArgSpec {
   /// they may be read before the PDL wait (see LaunchOptions::constants_ready).
   bool constant = false;
   bool optional = false;
+  /// May also lie in host memory that the device can address (pinned or mapped, DLPack's CUDA host
+  /// device); the address is then the device's.
+  bool host_memory = false;
 
   // Scalars.
   ScalarType scalar = ScalarType::kI64;
@@ -144,13 +147,14 @@ class Problem {
   explicit Problem(const Names& names) noexcept : names_(&names) {}
 
   std::int64_t dim(std::string_view symbol) const noexcept;  ///< 0 when the op has no such symbol.
-  DType dtype(std::string_view arg) const noexcept;
+  DType dtype(std::string_view arg) const noexcept;          ///< Of a tensor that is present.
   bool present(std::string_view arg) const noexcept;
   const Target& target() const noexcept { return target_; }
   bool pdl() const noexcept { return pdl_; }
 
   void set_dim(std::size_t symbol, std::int64_t extent) noexcept { dims_[symbol] = extent; }
   void set_arg(std::size_t arg, DType dtype) noexcept;
+  void set_scalar(std::size_t arg) noexcept { args_[arg] = kScalarCode; }  ///< It is present.
   void set_target(const Target& target) noexcept { target_ = target; }
   void set_pdl(bool pdl) noexcept { pdl_ = pdl; }
 
@@ -159,9 +163,11 @@ class Problem {
   const Names& names() const noexcept { return *names_; }
 
  private:
+  static constexpr std::uint8_t kScalarCode = 255;
+
   const Names* names_;
   std::array<std::int64_t, kMaxSymbols> dims_{};
-  std::array<std::uint8_t, kMaxArgs> args_{};  // 0 absent or scalar, else 1 + dtype.
+  std::array<std::uint8_t, kMaxArgs> args_{};  // 0 absent, kScalarCode, or 1 + dtype of a tensor.
   Target target_{};
   bool pdl_ = false;
 };
@@ -169,6 +175,19 @@ class Problem {
 struct Problem::Names {
   std::vector<std::string> symbols;
   std::vector<std::string> args;
+};
+
+/// The integer scalars of one call. Looks at the call's arguments, which must outlive it.
+class Scalars {
+ public:
+  Scalars(const Problem::Names& names, const Arg* args) noexcept : names_(&names), args_(args) {}
+
+  /// The scalar's value; `absent` when it was left out or is no integer.
+  std::int64_t integer(std::string_view arg, std::int64_t absent = 0) const noexcept;
+
+ private:
+  const Problem::Names* names_;
+  const Arg* args_;
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -196,7 +215,8 @@ struct Param {
     kData,            ///< A tensor's data pointer (byte_offset added); null when absent.
     kStride,          ///< A tensor's stride along `axis`, in elements.
     kDim,             ///< The value of symbol `name`.
-    kScalar,          ///< A scalar argument.
+    kScalar,          ///< A scalar argument; 0 when absent.
+    kComputed,        ///< What `compute` gives for the problem; worked out once, not per call.
     kWorkspace,       ///< The workspace pointer.
     kConstantsReady,  ///< bool: whether constant arguments may be read before the PDL wait.
   };
@@ -204,12 +224,17 @@ struct Param {
   Source source;
   std::string name;
   int axis = 0;
-  ScalarType type = ScalarType::kI64;  ///< Of kStride and kDim; kScalar follows its ArgSpec.
+  /// Of kStride, kDim and kComputed; kScalar follows its ArgSpec.
+  ScalarType type = ScalarType::kI64;
+  std::function<std::int64_t(const Problem&)> compute{};  ///< Of kComputed.
 
   static Param data(std::string arg);
   static Param stride(std::string arg, int axis, ScalarType type = ScalarType::kI64);
   static Param dim(std::string symbol, ScalarType type = ScalarType::kI64);
   static Param scalar(std::string arg);
+  /// `name` says what it is, for messages.
+  static Param computed(std::string name, std::function<std::int64_t(const Problem&)> compute,
+                        ScalarType type = ScalarType::kI64);
   static Param workspace();
   static Param constants_ready();
 };
@@ -252,6 +277,8 @@ struct Op {
   std::function<bool(const Traits&, const Target&)> exists;
   /// Contract conditions beyond dtypes and shapes: empty, or what is wrong. Enforced by a launch.
   std::function<std::string(const Problem&)> contract;
+  /// The same for conditions on scalars, which no Problem holds.
+  std::function<std::string(const Problem&, const Scalars&)> scalar_contract;
   /// Policy caps such as MAX_M: empty, or the reason. Only can_use asks; a launch does not.
   std::function<std::string(const Problem&)> policy;
   /// Bytes of workspace for a problem; unset means none. Alignment 256.

@@ -141,6 +141,7 @@ TEST_CASE("Rows of a large random tensor differ from each other") {
 }
 
 TEST_CASE("A request that does not fit the op is refused with what would") {
+  CHECK(mentions(refusal({.dims = {}, .dtypes = {}, .with = {"x"}}), "no optional argument 'x'"));
   CHECK(mentions(refusal({.dims = {{"n", 1}}, .dtypes = {}}), "there are: k, m"));
   CHECK(mentions(refusal({.dims = {{"m", -1}}, .dtypes = {}}), "cannot be -1"));
   CHECK(mentions(refusal({.dims = {{"m", std::int64_t{1} << 40}}, .dtypes = {}}), "GiB"));
@@ -169,12 +170,46 @@ TEST_CASE("Inputs that only a case can draw are asked of it") {
   CHECK_THROWS_AS(fill_random(tensor, generator), Error);
 
   OpCase op_case = find_case("rmsnorm");
-  op_case.fills["w"] = [](HostTensor& w, std::mt19937_64&) {
+  op_case.fills["w"] = [](HostTensor& w, std::mt19937_64&, const HostCall&) {
     std::fill(w.data.begin(), w.data.end(), std::byte{0x3F});
   };
   const HostCall call = call_of(ops, op_case, 1);
   CHECK(call.tensor("w").as<std::uint16_t>()[5119] == 0x3F3F);
   CHECK(call.tensor("x").as<std::uint16_t>()[0] != 0x3F3F);
+}
+
+TEST_CASE("An optional argument that a call does not ask for is left out") {
+  Op op = (**registry::Registry().find("rmsnorm")).op;
+  op.name = "with_optional";
+  ArgSpec bias = op.args[1];
+  bias.name = "bias";
+  bias.shape = {"b"};
+  bias.optional = true;
+  op.args.push_back(bias);
+  op.kernels[0].params.push_back(Param::data("bias"));
+  registry::Registry ops;
+  REQUIRE(ops.add(op));
+  OpCase op_case = find_case("rmsnorm");
+  op_case.op = op.name;
+  op_case.dims["b"] = 6;
+  op_case.fills["bias"] = [](HostTensor& tensor, std::mt19937_64&, const HostCall& call) {
+    // The tensors before it are there.
+    std::copy_n(call.tensor("w").data.begin(), tensor.data.size(), tensor.data.begin());
+  };
+  const HostCall without = call_of(ops, op_case, 1);
+  CHECK_FALSE(without.has("bias"));
+  CHECK(without.has("w"));
+  CHECK(without.tensors().size() == 3);
+  CallRequest request;
+  request.with = {"bias"};
+  const HostCall with = call_of(ops, op_case, 1, request);
+  CHECK(with.has("bias"));
+  CHECK(with.tensor("bias").as<std::uint16_t>()[5] == with.tensor("w").as<std::uint16_t>()[5]);
+  CHECK(with.traffic() == without.traffic() + 12);
+  op_case.traffic = [](const HostCall& call) { return call.tensor("y").bytes(); };
+  CHECK(call_of(ops, op_case, 1).traffic() == 2 * 5120);
+  request.with = {"w"};
+  CHECK_THROWS_AS(call_of(ops, op_case, 1, request), Error);
 }
 
 TEST_CASE("A comparison counts bits that differ and takes NaNs of floating types as equal") {

@@ -222,6 +222,29 @@ TEST_CASE("A tensor that is not on a CUDA device, or on another one, is an error
   CHECK(checker.device() == 3);
 }
 
+TEST_CASE("Pinned host memory is taken where the argument allows it, and nowhere else") {
+  Op op = test::sample_op();
+  op.args[1].host_memory = true;
+  Checker checker(op);
+  const Call call;
+  DLTensor pinned = call.table.dlpack();
+  pinned.device = {kDLCUDAHost, 0};
+  std::vector<Arg> args = call.args();
+  args[1] = pinned;
+  CHECK(checker.error(args).empty());
+  CHECK(checker.device() == 0);
+  pinned.device = {kDLCPU, 0};
+  CHECK(checker.error(args) ==
+        "argument \"table\": expected a tensor on a CUDA device or in pinned host memory, found "
+        "cpu");
+  DLTensor x = call.x.dlpack();
+  x.device = {kDLCUDAHost, 0};
+  args = call.args();
+  args[0] = x;
+  CHECK(checker.error(args) ==
+        "argument \"x\": expected a tensor on a CUDA device, found pinned host memory");
+}
+
 TEST_CASE("A null pointer is an error unless the tensor has no element") {
   Checker checker;
   Call call;
@@ -475,6 +498,31 @@ TEST_CASE("The op's own contract is asked last, with the problem filled in") {
   call.x = Tensor(at(kX), DType::kBF16, {8, 24});
   call.table = Tensor(at(kTable), DType::kF32, {24});
   CHECK(checker.error(call) == "k must be a multiple of 16, found 24");
+}
+
+TEST_CASE("Conditions on scalars see their values, and the problem which of them are there") {
+  Op op = test::sample_op();
+  ArgSpec block;
+  block.name = "block";
+  block.optional = true;
+  op.args.push_back(block);
+  op.kernels[0].params.push_back(Param::scalar("block"));
+  op.scalar_contract = [](const Problem& problem, const Scalars& scalars) {
+    return problem.present("block") && scalars.integer("block") < 1
+               ? "block must be at least 1, found " + std::to_string(scalars.integer("block"))
+               : std::string();
+  };
+  Checker checker(op);
+  const Call call;
+  std::vector<Arg> args = call.args();
+  args.emplace_back();
+  CHECK(checker.error(args).empty());
+  CHECK_FALSE(checker.problem().present("block"));
+  args.back() = Arg(1);
+  CHECK(checker.error(args).empty());
+  CHECK(checker.problem().present("block"));
+  args.back() = Arg(0);
+  CHECK(checker.error(args) == "block must be at least 1, found 0");
 }
 
 TEST_CASE("The policy is asked separately") {

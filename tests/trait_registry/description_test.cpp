@@ -173,6 +173,13 @@ TEST_CASE("Kernels that contradict the op are refused") {
        [](Op& op) { op.kernels[0].params[6] = Param::dim("n"); }},
       {", kernel \"main\", parameter 6: dim \"m\" must be i32 or i64",
        [](Op& op) { op.kernels[0].params[6] = Param::dim("m", ScalarType::kBool); }},
+      {", kernel \"main\", parameter 8: \"2*m\" has no function to work it out",
+       [](Op& op) { op.kernels[0].params.push_back(Param::computed("2*m", nullptr)); }},
+      {", kernel \"main\", parameter 8: \"2*m\" must be i32 or i64",
+       [](Op& op) {
+         op.kernels[0].params.push_back(Param::computed(
+             "2*m", [](const Problem&) { return std::int64_t{2}; }, ScalarType::kF32));
+       }},
       {", kernel \"main\", parameter 8: takes the workspace, but the op has no workspace function",
        [](Op& op) { op.kernels[0].params.push_back(Param::workspace()); }},
       {", workspace: no kernel takes it",

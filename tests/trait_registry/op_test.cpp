@@ -66,8 +66,23 @@ TEST_CASE("A parameter says what it is filled from") {
   CHECK(Param::dim("m", ScalarType::kI32).type == ScalarType::kI32);
   CHECK(Param::dim("m").source == Source::kDim);
   CHECK(Param::scalar("eps").source == Source::kScalar);
+  const Param twice = Param::computed(
+      "2*m", [](const Problem& p) { return 2 * p.dim("m"); }, ScalarType::kI32);
+  CHECK(twice.source == Source::kComputed);
+  CHECK(twice.type == ScalarType::kI32);
   CHECK(Param::workspace().source == Source::kWorkspace);
   CHECK(Param::constants_ready().source == Source::kConstantsReady);
+}
+
+TEST_CASE("Scalars are found by name; an absent one, or a real one, has the value asked for") {
+  const Problem::Names names{{}, {"x", "count", "eps", "block"}};
+  const std::array<Arg, 4> args = {Arg(), Arg(7), Arg(0.5), Arg()};
+  const Scalars scalars(names, args.data());
+  CHECK(scalars.integer("count") == 7);
+  CHECK(scalars.integer("block") == 0);
+  CHECK(scalars.integer("block", 3) == 3);
+  CHECK(scalars.integer("eps", 3) == 3);
+  CHECK(scalars.integer("nosuch", 3) == 3);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ Measurement Bench::measure(const OpCase& op_case, const TimedShape& shape) {
   out.shape = shape.text;
   try {
     const HostCall call(Engine::Impl::bound(engine_->op(op_case.op)), op_case,
-                        {.dims = shape.dims, .dtypes = {}});
+                        {.dims = shape.dims, .dtypes = {}, .with = shape.with});
     out.bytes = call.traffic();
     out.sets = set_count(out.bytes);
     out.floor_us = floor_us(out.bytes, settings_.terabytes_per_second);

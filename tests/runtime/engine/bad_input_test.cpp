@@ -140,6 +140,27 @@ TEST_CASE("The checking mode asks the driver where each pointer is, at cold and 
   good.launch(engine);
 }
 
+TEST_CASE("The checking mode lets a tensor lie in host memory where the argument allows it") {
+  Machine machine;
+  machine.enter();
+  machine.fake().add_memory(0x10000, 0x10000, 0);
+  machine.fake().add_memory(0x20000, 0x10000, -1);
+  machine.fake().add_memory(0x30000000, 0x300, 0);
+  Op op = scale_op("pinned");
+  op.args[1].host_memory = true;
+  machine.fake().describe_kernel("scale_symbol", scale_param_bytes());
+  EngineOptions options = machine.options();
+  options.check = true;
+  Engine engine(options);
+  engine.register_op(op);
+  plant(engine, "pinned", "sm_90", machine.cache_root(), {});
+  ScaleCall call;
+  call.launch(engine, nullptr, {}, "pinned");
+  call.bias = Tensor(address(0x90000), DType::kF32, {64});
+  CHECK_THROWS_WITH(call.launch(engine, nullptr, {}, "pinned"),
+                    Catch::Matchers::Contains("no memory that the CUDA driver knows"));
+}
+
 TEST_CASE("An unknown op is an error that names near matches") {
   ScaleMachine machine;
   Engine engine = machine.engine();

@@ -83,6 +83,35 @@ TEST_CASE("In the checking mode a plan refuses arguments that it was not made fo
   CHECK(machine.fake().launches().empty());
 }
 
+TEST_CASE("A computed parameter follows from the shapes, and from which scalars are there") {
+  Machine machine;
+  const CUcontext context = machine.enter();
+  Op op = scale_op("computed");
+  ArgSpec block = scalar_arg("block", ScalarType::kI64);
+  block.optional = true;
+  op.args.push_back(block);
+  op.kernels[0].params[6] = Param::computed("2*n or n", [](const Problem& problem) {
+    return (problem.present("block") ? 2 : 1) * problem.dim("n");
+  });
+  op.kernels[0].params.push_back(Param::scalar("block"));
+  machine.fake().describe_kernel("scale_symbol", {8, 8, 8, 4, 8, 4, 8, 1, 8});
+  Engine planter(machine.options());
+  planter.register_op(op);
+  plant(planter, "computed", "sm_90", machine.cache_root(), {});
+  Engine engine(machine.options());
+  engine.register_op(op);
+  const ScaleCall call(3, 64);
+  engine.launch("computed", {call.x, call.bias, 1.0, call.out, Arg()}, nullptr);
+  engine.launch("computed", {call.x, call.bias, 1.0, call.out, 5}, nullptr);
+  const std::vector<fake::Launch> launches = machine.fake().launches();
+  REQUIRE(launches.size() == 2);
+  CHECK(launches[0].params[6] == bytes_of(std::int64_t{64}));
+  CHECK(launches[0].params[8] == bytes_of(std::int64_t{0}));
+  CHECK(launches[1].params[6] == bytes_of(std::int64_t{128}));
+  CHECK(launches[1].params[8] == bytes_of(std::int64_t{5}));
+  CHECK(launches[1].context == context);
+}
+
 TEST_CASE("Pointers, strides, scalars and byte offsets are those of each call, not of the first") {
   ScaleMachine machine;
   Engine engine = machine.engine();
