@@ -1,0 +1,75 @@
+// Several sums over one row at once, each in the order of row_sum.cuh.
+// May live here: how the partial sums of several sums share shuffles, shared memory and the
+// barrier. Not what is summed.
+#pragma once
+
+#include "prelude/row_sum.cuh"
+#include "prelude/shared.cuh"
+#include "prelude/types.cuh"
+#include "prelude/warp.cuh"
+
+namespace kiln {
+
+// Two buffers that take turns, as in RowSumStorage.
+template <int SUMS>
+struct RowSumsStorage {
+  alignas(16) float slots[2][SUMS][kSegments];
+};
+
+// Sums one row after the other, all threads of the CTA together.
+template <int SUMS, int VECTORS>
+class RowSums {
+ public:
+  // Called by all threads. `segments` is the number that the row has, `first_segment` that of the
+  // thread's first chain; its chain j belongs to segment first_segment + j * segment_step.
+  __device__ __forceinline__ RowSums(RowSumsStorage<SUMS>& storage, uint32 segments,
+                                     uint32 first_segment, uint32 segment_step) {
+    slots_ = shared_address(&storage.slots[0][0][0]);
+    if (threadIdx.x < kSegments && threadIdx.x >= segments) {
+#pragma unroll
+      for (uint32 i = 0; i < 2 * SUMS; ++i)
+        store_shared(slots_ + i * kSumBytes + segment_slot(threadIdx.x) * 4, 0.0f);
+    }
+    // After sum_over_lanes, lane i has the sum of value i / kLanesPerValue.
+    const uint32 lane = threadIdx.x % kWarpLanes;
+    const uint32 value = lane / kLanesPerValue;
+    const uint32 segment = first_segment + value % VECTORS * segment_step;
+    puts_ = segment < segments && value < SUMS * VECTORS && lane % kLanesPerValue == 0;
+    put_ = slots_ + value / VECTORS * kSumBytes + segment_slot(segment) * 4;
+  }
+
+  // Called by all threads with their chains, chain j of sum i being chains[i * VECTORS + j]; 0
+  // where the row has none. Every thread gets the sums.
+  __device__ __forceinline__ void operator()(const float (&chains)[SUMS * VECTORS],
+                                             float (&sums)[SUMS]) {
+    const uint32 lane = threadIdx.x % kWarpLanes;
+    const uint32 offset = turn_ % 2 * SUMS * kSumBytes;
+    float values[kValues];
+#pragma unroll
+    for (int i = 0; i < kValues; ++i)
+      values[i] = i < SUMS * VECTORS ? chains[i < SUMS * VECTORS ? i : 0] : 0.0f;
+    const float sum = sum_over_lanes(values, static_cast<int>(lane));
+    if (puts_)
+      store_shared(put_ + offset, sum);
+    __syncthreads();
+    ++turn_;
+#pragma unroll
+    for (uint32 i = 0; i < SUMS; ++i)
+      sums[i] = sum_segments(slots_ + offset + i * kSumBytes, lane);
+  }
+
+ private:
+  enum : int { kValues = round_up_to_power_of_two(SUMS * VECTORS) };
+  enum : uint32 {
+    kLanesPerValue = kWarpLanes / kValues,
+    kSumBytes = kSegments * 4,
+  };
+  static_assert(int{kValues} <= int{kWarpLanes});
+
+  uint32 slots_;
+  uint32 put_;
+  uint32 turn_ = 0;
+  bool puts_;
+};
+
+}  // namespace kiln
