@@ -1,0 +1,232 @@
+// The descriptions of the engram ops against their contracts.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "trait_registry/check.hpp"
+#include "trait_registry/registry.hpp"
+#include "trait_registry/target.hpp"
+#include "trait_registry/variant.hpp"
+
+namespace kiln::registry {
+namespace {
+
+// Addresses on a device, far from each other: compared, never followed.
+void* at(std::uintptr_t index, std::uintptr_t offset = 0) {
+  return reinterpret_cast<void*>((index + 1) << 50 | offset);
+}
+
+class Fixture {
+ public:
+  explicit Fixture(const char* name) : op(**registry_.find(name)), problem(op.names) {}
+
+  std::string error(const std::vector<Arg>& args) {
+    problem.set_target(parse_target("sm_90a"));
+    problem.set_pdl(true);
+    int device = -1;
+    const Status status = check_call(op, args, true, problem, device);
+    return status ? "" : status.error().message;
+  }
+  /// Of the kernel, for the call that was checked last.
+  Geometry geometry(std::size_t kernel = 0) const {
+    return op.op.kernels[kernel].geometry(problem, choose_traits(op, problem));
+  }
+  std::int64_t computed(const std::string& name, std::size_t kernel = 0) const {
+    for (const Param& param : op.op.kernels[kernel].params) {
+      if (param.name == name) {
+        return param.compute(problem);
+      }
+    }
+    FAIL("no parameter " << name);
+    return 0;
+  }
+
+ private:
+  Registry registry_;
+
+ public:
+  const BoundOp& op;
+  Problem problem;
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// ---------------------------------------------------------------------------------------------
+
+struct GateCall {
+  GateCall(std::int64_t t, std::int64_t hc, std::int64_t d, DType rows = DType::kBF16)
+      : x(at(0), rows, {t, hc, d}),
+        kv(at(1), rows, {t, (hc + 1) * d}),
+        q(at(2), DType::kBF16, {hc, d}),
+        k(at(3), DType::kF32, {hc, d}),
+        out(at(4), rows, {t, hc, d}) {}
+  std::vector<Arg> args() const { return {x, kv, q, k, 1e-6, 1e-6, out}; }
+  Tensor x, kv, q, k, out;
+};
+
+TEST_CASE("fused_engram_gate takes each array in either type, and out follows x") {
+  Fixture f("fused_engram_gate");
+  GateCall call(8, 4, 5120);
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.computed("which arrays are f32") == 8);
+  call.x = Tensor(at(0), DType::kF32, {8, 4, 5120});
+  CHECK(f.error(call.args()) == "fused_engram_gate: out must have x's dtype");
+  call.out = Tensor(at(4), DType::kF32, {8, 4, 5120});
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.computed("which arrays are f32") == 9);
+  CHECK(choose_traits(f.op, f.problem)["VECTORS"] == 0);
+  call.kv = Tensor(at(1), DType::kBF16, {8, 4 * 5120});
+  CHECK(has(f.error(call.args()), "with (hc+1)*d = 25600"));
+  CHECK(f.op.constants_switch);
+}
+
+TEST_CASE("A width of fused_engram_gate outside the contract is an error") {
+  Fixture f("fused_engram_gate");
+  CHECK(f.error(GateCall(1, 4, 0).args()) ==
+        "fused_engram_gate: d must be a positive multiple of 8, found 0");
+  CHECK(has(f.error(GateCall(1, 4, 12).args()), "16-byte boundary"));
+  CHECK(f.error(GateCall(1, 1, 20'000).args()).empty());
+  CHECK(f.error(GateCall(0, 4, 8).args()).empty());
+  CHECK(has(f.error(GateCall(1, 65536, 8).args()), "hc must be between 1 and 65535"));
+}
+
+TEST_CASE("A launch of fused_engram_gate covers every row with the threads that its form needs") {
+  Fixture f("fused_engram_gate");
+  for (const std::int64_t t : {1, 8, 256, 5000}) {
+    for (const std::int64_t d : {8, 264, 5120, 5128, 8192, 8200, 16384}) {
+      for (const DType rows : {DType::kBF16, DType::kF32}) {
+        CAPTURE(t, d, dtype_name(rows));
+        REQUIRE(f.error(GateCall(t, 4, d, rows).args()).empty());
+        const Traits traits = choose_traits(f.op, f.problem);
+        const Geometry geometry = f.geometry();
+        const std::int64_t vectors = traits["VECTORS"];
+        const std::int64_t threads = geometry.block.x;
+        CHECK(threads % 32 == 0);
+        CHECK(threads <= (vectors == 0 ? 1024 : vectors == 1 ? 640 : 512));
+        CHECK((vectors == 0 || threads * vectors * 8 >= d));
+        CHECK((vectors != 0 || threads == 1024 || threads * 8 >= d));
+        CHECK(geometry.grid.x >= 1);
+        CHECK(geometry.grid.x <= t);
+        CHECK(geometry.grid.y == 4);
+        CHECK(f.op.op.exists(traits, f.problem.target()));
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+
+struct GatherCall {
+  GatherCall(std::int64_t n, std::int64_t rows, std::int64_t dim, std::int64_t groups)
+      : weight(at(0), DType::kE4M3, {rows, dim}),
+        scale(at(1), DType::kE8M0, {rows, groups}),
+        ids(at(2), DType::kI64, {n}),
+        out(at(3), DType::kBF16, {n, dim}) {}
+  std::vector<Arg> args() const { return {weight, scale, ids, out, row_lo}; }
+  Tensor weight, scale, ids, out;
+  std::int64_t row_lo = 0;
+};
+
+TEST_CASE("engram_gather takes ids of both types and whatever alignment is their own") {
+  Fixture f("engram_gather");
+  GatherCall call(5, 100, 512, 4);
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.computed("whether ids are i64") == 1);
+  call.ids = Tensor(at(2, 4), DType::kI32, {5});
+  call.scale = Tensor(at(1, 3), DType::kU8, {100, 4});
+  call.weight = Tensor(at(0, 16), DType::kU8, {100, 512});
+  call.out = Tensor(at(3, 16), DType::kBF16, {5, 512});
+  call.row_lo = std::int64_t{1} << 40;
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.computed("whether ids are i64") == 0);
+  CHECK(f.error(GatherCall(0, 0, 16, 1).args()).empty());
+  CHECK(f.geometry().grid.x == 0);
+}
+
+TEST_CASE("engram_gather refuses whatever its contract does not allow, before any launch") {
+  Fixture f("engram_gather");
+  const GatherCall good(5, 100, 512, 4);
+  GatherCall call = good;
+  CHECK(f.error(GatherCall(5, 100, 0, 1).args()) ==
+        "engram_gather: dim must be a positive multiple of 16, at most 67108864, found 0");
+  CHECK(has(f.error(GatherCall(5, 1, 24, 1).args()), "multiple of 16, at most 67108864, found 24"));
+  CHECK(has(f.error(GatherCall(5, 100, 512, 0).args()), "groups must divide dim = 512, found 0"));
+  CHECK(has(f.error(GatherCall(5, 100, 512, 3).args()), "groups must divide dim = 512, found 3"));
+  call.weight = Tensor(at(0, 8), DType::kE4M3, {100, 512});
+  CHECK(has(f.error(call.args()), "argument \"weight\": expected an address aligned to 16 bytes"));
+  call = good;
+  call.out = Tensor(at(3, 8), DType::kBF16, {5, 512});
+  CHECK(has(f.error(call.args()), "argument \"out\": expected an address aligned to 16 bytes"));
+  call = good;
+  call.ids = Tensor(at(2, 4), DType::kI64, {5});
+  CHECK(has(f.error(call.args()), "argument \"ids\": expected an address aligned to 8 bytes"));
+  call.ids = Tensor(at(2, 2), DType::kI32, {5});
+  CHECK(has(f.error(call.args()), "argument \"ids\": expected an address aligned to 4 bytes"));
+  call.ids = Tensor(at(2), DType::kI64, {5}, {2});
+  CHECK(has(f.error(call.args()), "argument \"ids\": expected a contiguous tensor"));
+  call.ids = Tensor(at(2), DType::kF32, {5});
+  CHECK(has(f.error(call.args()), "argument \"ids\": expected dtype i64 or i32, found f32"));
+  call.ids = Tensor(at(2), DType::kI64, {6});
+  CHECK(has(f.error(call.args()), "argument \"out\": expected shape [n, dim] with n = 6"));
+  call = good;
+  call.out = Tensor(at(3), DType::kBF16, {5, 512}, {520, 1});
+  CHECK(has(f.error(call.args()), "argument \"out\": expected a contiguous tensor"));
+  call.out = Tensor(at(3), DType::kF32, {5, 512});
+  CHECK(has(f.error(call.args()), "argument \"out\": expected dtype bf16"));
+  call.out = Tensor(at(3), DType::kBF16, {5, 512}, 1);
+  CHECK(has(f.error(call.args()), "expected cuda:0 as argument \"weight\", found cuda:1"));
+  call.out = Tensor(at(0), DType::kBF16, {5, 512});
+  CHECK(has(f.error(call.args()), "shares bytes with argument \"weight\""));
+  call = good;
+  call.weight = Tensor(nullptr, DType::kE4M3, {100, 512});
+  CHECK(has(f.error(call.args()), "argument \"weight\": expected a device pointer, found null"));
+  call.weight = Tensor(at(0), DType::kBF16, {100, 512});
+  CHECK(has(f.error(call.args()), "argument \"weight\": expected dtype e4m3 or u8"));
+  call = good;
+  call.scale = Tensor(at(1), DType::kE8M0, {99, 4});
+  CHECK(has(f.error(call.args()), "argument \"scale\": expected shape [rows, groups]"));
+  call = good;
+  call.row_lo = -1;
+  CHECK(f.error(call.args()) == "engram_gather: row_lo must not be negative, found -1");
+}
+
+TEST_CASE("engram_gather takes tables in pinned host memory, and nothing else there") {
+  Fixture f("engram_gather");
+  const GatherCall call(5, 100, 512, 4);
+  DLTensor weight = call.weight.dlpack();
+  DLTensor scale = call.scale.dlpack();
+  weight.device = {kDLCUDAHost, 0};
+  scale.device = {kDLCUDAHost, 0};
+  CHECK(f.error({weight, scale, call.ids, call.out, 0}).empty());
+  DLTensor ids = call.ids.dlpack();
+  ids.device = {kDLCUDAHost, 0};
+  CHECK(has(f.error({weight, scale, ids, call.out, 0}), "found pinned host memory"));
+  weight.device = {kDLCPU, 0};
+  CHECK(has(f.error({weight, scale, call.ids, call.out, 0}), "found cpu"));
+}
+
+TEST_CASE("A launch of engram_gather covers every vector of every row") {
+  Fixture f("engram_gather");
+  for (const std::int64_t n : {1, 16, 256, 8192, 1'000'000}) {
+    for (const std::int64_t dim : {16, 48, 512, 5120, 16384}) {
+      for (const std::int64_t block : {1, 8, 16}) {
+        CAPTURE(n, dim, block);
+        REQUIRE(f.error(GatherCall(n, 1000, dim, dim / block).args()).empty());
+        const Traits traits = choose_traits(f.op, f.problem);
+        const Geometry g = f.geometry();
+        CHECK(std::int64_t{g.grid.x} * g.block.y >= n);
+        CHECK((std::int64_t{g.grid.x} - 1) * g.block.y < n);
+        CHECK(std::int64_t{g.grid.y} * g.block.x * traits["VECTORS"] * 8 >= dim);
+        CHECK(g.block.x * g.block.y <= 256);
+        CHECK((traits["WHOLE"] != 0) == (block != 1));
+        CHECK(f.op.op.exists(traits, f.problem.target()));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::registry
