@@ -43,6 +43,7 @@ inline Op late_copy_op() {
   from.name = "from";
   from.dtypes = {DType::kBF16};
   from.shape = {"count"};
+  from.alignment = 2;
   ArgSpec to = from;
   to.name = "to";
   to.access = Access::kWrite;

@@ -228,5 +228,197 @@ TEST_CASE("A launch of engram_gather covers every vector of every row") {
   }
 }
 
+// ---------------------------------------------------------------------------------------------
+
+/// A call of engram_hash_ids; what is optional is left out until it is set.
+struct HashCall {
+  explicit HashCall(std::int64_t t_, std::int64_t n = 4, std::int64_t l = 3, std::int64_t h = 8,
+                    std::int64_t rows = 64)
+      : t(t_),
+        input_ids(at(0), DType::kI64, {t}),
+        positions(at(1), DType::kI32, {t}),
+        history(at(2), DType::kI32, {rows, n - 1}),
+        token_map(at(3), DType::kI64, {100}),
+        multipliers(at(4), DType::kI64, {l, n}),
+        primes(at(5), DType::kI64, {l, n - 1, h}),
+        offsets(at(6), DType::kI64, {l, (n - 1) * h}),
+        ids(at(7), DType::kI64, {t, l, (n - 1) * h}),
+        tokens(at(8), DType::kI32, {t, n}) {}
+  std::vector<Arg> args() const {
+    return {input_ids, positions, history,     token_map, multipliers, primes, offsets,
+            pad_id,    real,      slots,       block,     row,         starts, indptr,
+            image,     shift,     reciprocals, ids,       tokens};
+  }
+
+  std::int64_t t;
+  Tensor input_ids, positions, history, token_map, multipliers, primes, offsets, ids, tokens;
+  Arg pad_id = 0, real, slots, block, row, starts, indptr, image, shift, reciprocals;
+};
+
+TEST_CASE("What is given says the mode of engram_hash_ids, and modes exclude each other") {
+  Fixture f("engram_hash_ids");
+  HashCall call(12);
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.computed("widths and what is given") == 1 + 4);
+  const Tensor per_token(at(9), DType::kI32, {12});
+  const Tensor four(at(10), DType::kI64, {4});
+  const Tensor five(at(11), DType::kI64, {5});
+  call.block = 3;
+  call.slots = four;
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.computed("widths and what is given") == 1 + 4 + 8 + 256);
+  call.indptr = five;
+  CHECK(has(f.error(call.args()), "three modes, found more than one"));
+  call.block = Arg();
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.computed("requests of qo_indptr") == 4);
+  call.row = per_token;
+  CHECK(f.error(call.args()) == "engram_hash_ids: row and starts come together, found one of them");
+  call.starts = four;
+  CHECK(has(f.error(call.args()), "three modes, found more than one"));
+  call.indptr = Arg();
+  CHECK(f.error(call.args()).empty());
+  const Tensor reciprocals(at(12), DType::kI64, {3, 3, 8});
+  call.reciprocals = reciprocals;
+  CHECK(f.error(call.args()).empty());
+  CHECK(choose_traits(f.op, f.problem)["RECIPROCALS"] == 1);
+  CHECK(f.op.constants_switch);
+}
+
+TEST_CASE("Sizes and scalars of engram_hash_ids outside the contract are errors") {
+  Fixture f("engram_hash_ids");
+  CHECK(f.error(HashCall(3, 2).args()).empty());
+  CHECK(f.error(HashCall(3, 8).args()).empty());
+  CHECK(choose_traits(f.op, f.problem)["MAX_ORDER"] == 8);
+  CHECK(has(f.error(HashCall(3, 9).args()), "n must be between 2 and 8, found 9"));
+  CHECK(has(f.error(HashCall(3, 4, 3, 33).args()), "h must be between 1 and 32, found 33"));
+  CHECK(has(f.error(HashCall(3, 4, 0).args()), "l must be at least 1"));
+  HashCall call(3);
+  call.token_map = Tensor(at(3), DType::kI64, {0});
+  CHECK(has(f.error(call.args()), "v must be at least 1"));
+  call = HashCall(3);
+  call.pad_id = -1;
+  CHECK(f.error(call.args()) == "engram_hash_ids: pad_id must not be negative, found -1");
+  call.pad_id = 0;
+  call.block = 0;
+  CHECK(f.error(call.args()) == "engram_hash_ids: block must be at least 1, found 0");
+  call.block = Arg();
+  call.real = -1;
+  CHECK(f.error(call.args()) == "engram_hash_ids: num_real must not be negative, found -1");
+  call.real = Arg();
+  call.image = 7;
+  CHECK(has(f.error(call.args()), "image_token_id and mm_pad_shift come together"));
+  call.shift = 100;
+  CHECK(f.error(call.args()).empty());
+  call.ids = Tensor(at(7, 8), DType::kI64, {3, 3, 24});
+  call.tokens = Tensor(at(8, 4), DType::kI32, {3, 4});
+  CHECK(f.error(call.args()).empty());
+  call.ids = Tensor(at(7), DType::kI64, {3, 3, 25});
+  CHECK(has(f.error(call.args()), "with (n-1)*h = 24"));
+}
+
+TEST_CASE("Every request of engram_hash_ids has a row of history or a slot") {
+  Fixture f("engram_hash_ids");
+  HashCall call(65);  // 64 rows.
+  CHECK(f.error(call.args()) ==
+        "engram_hash_ids: without req_slots, history must have a row for every request, found 64 "
+        "for 65 requests");
+  call.real = 64;
+  CHECK(f.error(call.args()).empty());
+  call.real = Arg();
+  call.block = 2;
+  CHECK(f.error(call.args()).empty());
+  const Tensor short_slots(at(10), DType::kI64, {32});
+  call.slots = short_slots;
+  CHECK(f.error(call.args()) ==
+        "engram_hash_ids: req_slots must have an element for every request, found 32 for 33 "
+        "requests");
+  call.block = Arg();
+  const Tensor indptr(at(11), DType::kI32, {34});
+  call.indptr = indptr;
+  CHECK(has(f.error(call.args()), "found 32 for 33 requests"));
+}
+
+TEST_CASE("A launch of the hashes covers all tokens and outputs with whole warps") {
+  Fixture hash("engram_hash_ids");
+  for (const std::int64_t t : {0, 1, 7, 8, 64, 1024, 100'000}) {
+    for (const std::int64_t n : {2, 4, 8}) {
+      for (const std::int64_t l : {1, 3, 40}) {
+        for (const std::int64_t h : {1, 8, 32}) {
+          CAPTURE(t, n, l, h);
+          REQUIRE(hash.error(HashCall(t, n, l, h, t + 1).args()).empty());
+          const Geometry g = hash.geometry();
+          const std::int64_t width = hash.computed("outputs of a token by one CTA");
+          const std::int64_t tile = hash.computed("tokens at once");
+          CHECK(g.block.x % 32 == 0);
+          CHECK(g.block.x <= 512);
+          CHECK(g.block.x >= tile * width);
+          CHECK(g.block.x >= tile * 8);
+          CHECK(g.grid.y * width >= l * (n - 1) * h);
+          CHECK((t == 0) == (g.grid.x == 0));
+          CHECK((g.grid.x == 0 || (g.grid.x - 1) * tile < t));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("A decode step that commits is one CTA with all tokens, or two kernels") {
+  Fixture f("engram_hash_ids_and_commit");
+  for (const std::int64_t t : {0, 1, 7, 8, 1024}) {
+    for (const std::int64_t l : {1, 3, 40}) {
+      CAPTURE(t, l);
+      const HashCall call(t, 4, l, 8, t + 1);
+      const Tensor slots(at(10), DType::kI64, {t});
+      const Tensor loc(at(11), DType::kI32, {t});
+      const std::vector<Arg> args = {call.input_ids,
+                                     call.positions,
+                                     call.history,
+                                     call.token_map,
+                                     call.multipliers,
+                                     call.primes,
+                                     call.offsets,
+                                     0,
+                                     slots,
+                                     loc,
+                                     Arg(),
+                                     Arg(),
+                                     Arg(),
+                                     call.ids,
+                                     call.tokens};
+      REQUIRE(f.error(args).empty());
+      const Geometry first = f.geometry(0);
+      const Geometry second = f.geometry(1);
+      const bool commits = choose_traits(f.op, f.problem)["COMMITS"] != 0;
+      CHECK((t == 0 || commits == (second.grid.x == 0)));
+      if (commits && t != 0) {
+        CHECK(first.grid == Dim3{});
+        CHECK(f.computed("tokens at once") >= t);
+        CHECK(first.block.x <= 512);
+      }
+      CHECK((commits || second.grid.x * second.block.x >= t * 8));
+      CHECK(commits == (l != 40 && t <= (l == 3 ? 7 : 21)));
+    }
+  }
+}
+
+TEST_CASE("engram_commit_history takes histories of 1 to 7 tokens and as many requests as rows") {
+  Fixture f("engram_commit_history");
+  const auto error = [&](std::int64_t rows, std::int64_t k, std::int64_t r) {
+    const Tensor history(at(0), DType::kI32, {rows, k});
+    const Tensor verify_ids(at(1), DType::kI64, {r, 4});
+    const Tensor slots(at(2), DType::kI32, {r});
+    const Tensor lens(at(3), DType::kI64, {r});
+    return f.error({history, verify_ids, slots, lens});
+  };
+  CHECK(error(9, 3, 9).empty());
+  CHECK(f.computed("widths") == 5);
+  CHECK(error(9, 3, 0).empty());
+  CHECK(f.geometry().grid.x == 0);
+  CHECK(has(error(9, 8, 9), "k must be between 1 and 7, found 8"));
+  CHECK(has(error(9, 0, 9), "k must be between 1 and 7, found 0"));
+  CHECK(has(error(8, 3, 9), "a row for each of the 9 distinct slots, found 8"));
+}
+
 }  // namespace
 }  // namespace kiln::registry
