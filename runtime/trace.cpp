@@ -76,12 +76,6 @@ TraceArgs& TraceArgs::add_integer(std::string_view key, std::int64_t value) {
   return add_raw(key, std::to_string(value));
 }
 
-Trace::File::~File() {
-  if (handle >= 0) {
-    close(handle);
-  }
-}
-
 Trace::Trace(const std::string& path, const Logger& logger) : logger_(logger) {
   if (path.empty()) {
     return;
@@ -98,18 +92,18 @@ Trace::Trace(const std::string& path, const Logger& logger) : logger_(logger) {
 
 std::string Trace::open() {
   // O_NONBLOCK: a pipe without a reader must not hold the engine up.
-  file_.handle =
-      ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, kMode);
-  if (file_.handle < 0) {
+  file_ = Descriptor(::open(
+      path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, kMode));
+  if (file_.get() < 0) {
     return cache::errno_text(errno);
   }
-  const FileLock lock(file_.handle);
+  const FileLock lock(file_.get());
   return lock.held() ? begin_array() : "it stays locked";
 }
 
 std::string Trace::begin_array() const {
   struct stat status {};
-  if (fstat(file_.handle, &status) != 0) {
+  if (fstat(file_.get(), &status) != 0) {
     return cache::errno_text(errno);
   }
   if (!S_ISREG(status.st_mode)) {
@@ -118,11 +112,11 @@ std::string Trace::begin_array() const {
   if (status.st_size == 0) {
     constexpr std::string_view kBegin = "[\n";
     const bool begun =
-        write(file_.handle, kBegin.data(), kBegin.size()) == static_cast<ssize_t>(kBegin.size());
+        write(file_.get(), kBegin.data(), kBegin.size()) == static_cast<ssize_t>(kBegin.size());
     return begun ? "" : cache::errno_text(errno);
   }
   char first = 0;
-  const bool array = pread(file_.handle, &first, 1, 0) == 1 && first == '[';
+  const bool array = pread(file_.get(), &first, 1, 0) == 1 && first == '[';
   return array ? "" : "it holds something else";
 }
 
@@ -150,7 +144,7 @@ void Trace::write_line(const std::string& line) {
   const std::string bytes = line + ",\n";
   ssize_t written = 0;
   do {
-    written = write(file_.handle, bytes.data(), bytes.size());
+    written = write(file_.get(), bytes.data(), bytes.size());
   } while (written < 0 && errno == EINTR);
   if (written != static_cast<ssize_t>(bytes.size())) {
     stop(written < 0 ? cache::errno_text(errno) : "the disk took only a part of an event");

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/logger.hpp"
+#include "runtime/worker/descriptor.hpp"
 
 namespace kiln::runtime {
 
@@ -63,14 +64,6 @@ class Trace {
   }
 
  private:
-  struct File {
-    File() = default;
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-    ~File();
-    int handle = -1;
-  };
-
   /// Opens the file and begins the array when nobody has; why not, when that fails.
   std::string open();
   std::string begin_array() const;
@@ -82,7 +75,7 @@ class Trace {
 
   Logger logger_;
   std::string path_;
-  File file_;
+  Descriptor file_;
   std::atomic<bool> on_{false};
 };
 

@@ -1,6 +1,7 @@
 #include "tools/interrupt.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <initializer_list>
 
@@ -33,18 +34,12 @@ sigset_t block(const sigset_t& signals) {
 
 }  // namespace
 
-Interrupt::Descriptor::~Descriptor() {
-  if (value >= 0) {
-    close(value);
-  }
-}
-
 Interrupt::Interrupt()
     : watched_(watched_signals()),
       mask_before_(block(watched_)),
       signals_(signalfd(-1, &watched_, SFD_CLOEXEC)),
       end_(eventfd(0, EFD_CLOEXEC)) {
-  if (signals_.value < 0 || end_.value < 0) {
+  if (signals_.get() < 0 || end_.get() < 0) {
     // Too many open files, say: then a signal ends the process as if nobody watched.
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
     return;
@@ -55,7 +50,7 @@ Interrupt::Interrupt()
 Interrupt::~Interrupt() {
   if (watcher_.joinable()) {
     const std::uint64_t one = 1;
-    while (write(end_.value, &one, sizeof one) < 0 && errno == EINTR) {
+    while (write(end_.get(), &one, sizeof one) < 0 && errno == EINTR) {
     }
     watcher_.join();
   }
@@ -63,7 +58,7 @@ Interrupt::~Interrupt() {
 }
 
 void Interrupt::watch() {
-  std::array<pollfd, 2> both = {{{signals_.value, POLLIN, 0}, {end_.value, POLLIN, 0}}};
+  std::array<pollfd, 2> both = {{{signals_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
   signalfd_siginfo info{};
   while (both[0].revents == 0) {
     if (poll(both.data(), both.size(), -1) < 0 && errno != EINTR) {
@@ -73,7 +68,7 @@ void Interrupt::watch() {
       return;
     }
   }
-  if (read(signals_.value, &info, sizeof info) == sizeof info) {
+  if (read(signals_.get(), &info, sizeof info) == sizeof info) {
     signal_ = static_cast<int>(info.ssi_signo);
     source_.request_stop();
   }

@@ -8,6 +8,8 @@
 #include <stop_token>
 #include <thread>
 
+#include "runtime/worker/descriptor.hpp"
+
 namespace kiln::tools {
 
 /// While one lives, the first SIGINT or SIGTERM only asks for a stop, and the next one kills as
@@ -29,20 +31,12 @@ class Interrupt {
   int exit_code() const noexcept { return kSignalled + signal(); }
 
  private:
-  struct Descriptor {
-    explicit Descriptor(int opened) noexcept : value(opened) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor();
-    const int value;
-  };
-
   void watch();
 
   sigset_t watched_;
   sigset_t mask_before_;
-  Descriptor signals_;  // A signalfd of those watched.
-  Descriptor end_;      // An eventfd, written when the watcher is no longer wanted.
+  runtime::Descriptor signals_;  // A signalfd of those watched.
+  runtime::Descriptor end_;      // An eventfd, written when the watcher is no longer wanted.
   std::atomic<int> signal_{0};
   std::stop_source source_;
   std::jthread watcher_;
