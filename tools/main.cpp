@@ -17,7 +17,8 @@ constexpr const char* kDescription =
     "Kiln compiles CUDA kernels at run time and keeps them in a cache.\n"
     "This command lists ops, prebuilds their kernels, and looks after the cache.";
 constexpr const char* kFooter =
-    "Exit codes: 0 success, 1 failure at run time, 2 wrong usage.\n"
+    "Exit codes: 0 success, 1 failure at run time, 2 wrong usage; 130 or 143 when a signal stopped "
+    "it.\n"
     "Environment: KILN_CACHE_DIR names the cache directory, KILN_CACHE_LAYERS read-only "
     "directories\n"
     "and packs, KILN_TRUSTED_KEYS the keys that packs must be signed with, KILN_NVRTC the NVRTC\n"

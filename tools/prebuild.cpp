@@ -1,142 +1,208 @@
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <kiln/engine.hpp>
 
 #include "runtime/engine_impl.hpp"
+#include "runtime/work_list.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
-#include "tools/entries.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/lookup.hpp"
+#include "tools/prebuild_check.hpp"
+#include "tools/prebuild_report.hpp"
 #include "tools/progress.hpp"
+#include "tools/sizes.hpp"
+#include "tools/wanted.hpp"
 
 namespace kiln::tools {
 namespace {
 
 struct PrebuildArgs {
   std::vector<std::string> archs;
-  std::vector<std::string> ops;
+  WantedRequest wanted;
+  std::string shard_text;
+  Shard shard;
   std::string cache;
-  int jobs = 1;
+  std::vector<std::string> packs;
+  int jobs = 0;
+  bool check = false;
+  bool allow_missing = false;
+  bool explain_size = false;
   bool json = false;
 };
 
-const char* outcome(const KernelInfo& kernel) {
-  if (kernel.from_cache) {
-    return "cached";
-  }
-  return kernel.stored ? "compiled" : "compiled but not stored";
+// What no longer exists is a failure unless it was agreed to, and is told either way.
+int judge_missing(const PrebuildArgs& args, const MissingEntries& missing) {
+  complain_of_missing(missing);
+  return missing.empty() || args.allow_missing ? kSuccess : kFailure;
 }
 
-std::string describe_line(const KernelInfo& kernel) {
-  if (kernel.symbol.empty()) {
-    return fmt::format("{}: failed", kernel.name);
+void add_sizes(const PrebuildArgs& args, const std::vector<KernelInfo>& kernels, Json* json) {
+  if (!args.explain_size) {
+    return;
   }
-  return fmt::format("{}: {} in {:.3f} s, {} registers, {} spill bytes", kernel.name,
-                     outcome(kernel), kernel.seconds, kernel.registers, kernel.spill_bytes);
+  const Sizes sizes = sizes_of(kernels);
+  if (json != nullptr) {
+    (*json)["sizes"] = to_json(sizes);
+  } else {
+    print_sizes(sizes);
+  }
 }
 
-// A glob that matches no op is skipped for no particular target.
-std::string describe_line(const PrebuildReport::Skipped& skipped) {
-  const std::string target = skipped.target.empty() ? "" : " for " + skipped.target;
-  return fmt::format("{}{}: {}", skipped.op, target, skipped.reason);
+int judge_check(const CheckReport& report, const Wanted& asked) {
+  const std::size_t unmatched = complain_of_unmatched(asked.skipped);
+  if (!report.lacking.empty()) {
+    complain(fmt::format("{} lacking", count(report.lacking.size(), "kernel is", "kernels are")));
+  }
+  // An image build may rely on the answer.
+  if (asked.variants.empty() && unmatched == 0) {
+    complain("nothing was checked: no op has a kernel for what was asked");
+  }
+  const bool complete = report.lacking.empty() && !asked.variants.empty() && unmatched == 0;
+  return complete ? kSuccess : kFailure;
 }
 
-Json to_json(const KernelInfo& kernel) {
-  return {{"name", kernel.name},
-          {"symbol", kernel.symbol},
-          {"key", kernel.key},
-          {"from_cache", kernel.from_cache},
-          {"stored", kernel.stored},
-          {"cubin_bytes", kernel.cubin_bytes},
-          {"registers", kernel.registers},
-          {"shared_bytes", kernel.shared_bytes},
-          {"spill_bytes", kernel.spill_bytes},
-          {"pdl_wait", kernel.pdl_wait},
-          {"seconds", kernel.seconds}};
+int check(const PrebuildArgs& args) {
+  const bool packs_alone = !args.packs.empty() && args.cache.empty();
+  Engine engine(engine_options(args.cache));
+  Lookup lookup(packs_alone ? nullptr : &engine, args.packs);
+  const registry::Registry& registry = engine.impl().registry();
+  const Wanted asked = wanted(registry, args.wanted);
+  runtime::WorkList work = runtime::WorkList::of(registry, asked.variants);
+  work.keep(args.shard);
+  const CheckReport report = check(lookup, work);
+  if (args.json) {
+    Json json = to_json(report, lookup);
+    json["skipped"] = to_json(asked.skipped);
+    json["missing"] = to_json(asked.missing);
+    add_sizes(args, report.found, &json);
+    print_json(json);
+  } else {
+    print_skipped(asked.skipped);
+    print(report, lookup);
+    add_sizes(args, report.found, nullptr);
+  }
+  return std::max(judge_missing(args, asked.missing), judge_check(report, asked));
 }
 
-Json to_json(const PrebuildReport& report, const cache::StoreCounters& counters) {
-  Json out = {{"compiled", report.compiled},    {"cached", report.cached},
-              {"failed", report.failed.size()}, {"seconds", report.seconds},
-              {"kernels", Json::array()},       {"failures", Json::array()},
-              {"skipped", Json::array()}};
-  for (const PrebuildReport::Failed& failed : report.failed) {
-    out["failures"].push_back({{"kernel", failed.kernel}, {"message", failed.message}});
-  }
-  for (const PrebuildReport::Skipped& skipped : report.skipped) {
-    out["skipped"].push_back(
-        {{"op", skipped.op}, {"arch", skipped.target}, {"reason", skipped.reason}});
-  }
-  for (const KernelInfo& kernel : report.kernels) {
-    out["kernels"].push_back(to_json(kernel));
-  }
-  out["counters"] = tools::to_json(counters);
-  return out;
-}
-
-void print_summary(const PrebuildReport& report) {
-  for (const PrebuildReport::Skipped& skipped : report.skipped) {
-    print_out("skipped {}\n", describe_line(skipped));
-  }
-  for (const PrebuildReport::Failed& failed : report.failed) {
-    print_out("{}\n", failed.message);
-  }
-  print_out("{} compiled, {} from the cache, {} failed, {} skipped in {:.3f} s\n", report.compiled,
-            report.cached, report.failed.size(), report.skipped.size(), report.seconds);
-}
-
-int judge(const PrebuildReport& report) {
-  if (!report.failed.empty()) {
-    const std::string& first = report.failed.front().message;
-    complain(fmt::format("{} failed, the first: {}",
-                         count(report.failed.size(), "kernel", "kernels"),
-                         first.substr(0, first.find('\n'))));
-  }
-  const auto lost = std::count_if(report.kernels.begin(), report.kernels.end(),
-                                  [](const KernelInfo& kernel) { return !kernel.stored; });
-  if (lost > 0) {
-    complain(fmt::format("{} compiled but could not be stored in the cache.",
-                         count(static_cast<std::size_t>(lost), "kernel was", "kernels were")));
-  }
-  // A misspelt op beside a good one must not pass for a complete prebuild.
-  std::size_t unmatched = 0;
-  for (const PrebuildReport::Skipped& skipped : report.skipped) {
-    if (skipped.target.empty()) {
-      complain(fmt::format("--op {}", describe_line(skipped)));
-      ++unmatched;
+PrebuildReport build(Engine& engine, const PrebuildArgs& args, const Wanted& asked,
+                     const Interrupt& interrupt) {
+  Progress progress(args.json);
+  PrebuildRequest request;
+  if (args.wanted.manifests.empty()) {
+    request.targets = args.wanted.targets;
+    request.ops = args.wanted.ops;
+  } else {
+    request.variants = asked.variants;
+    if (asked.variants.empty()) {  // An engine takes that for all variants of no target.
+      PrebuildReport nothing;
+      nothing.skipped = asked.skipped;
+      return nothing;
     }
   }
-  if (report.kernels.empty() && report.failed.empty() && unmatched == 0) {
-    complain(report.skipped.empty()
-                 ? "nothing was built: no op was asked for"
-                 : "nothing was built: " + describe_line(report.skipped.front()));
+  request.jobs = args.jobs;
+  request.shard = args.shard;
+  request.stop = interrupt.stop_token();
+  request.progress = [&progress](std::size_t done, std::size_t total, const KernelInfo& kernel) {
+    progress.step(done, total, describe_line(kernel), !kernel.stored);
+  };
+  PrebuildReport report = engine.prebuild(request);
+  if (!args.wanted.manifests.empty()) {
+    report.skipped = asked.skipped;
   }
-  return report.ok() && lost == 0 && unmatched == 0 ? kSuccess : kFailure;
+  return report;
 }
 
-int prebuild(const PrebuildArgs& args, std::vector<Target> targets) {
+// With more shards than work, some have none.
+bool may_be_idle(const PrebuildArgs& args, const Wanted& asked, const PrebuildReport& report) {
+  const auto skipped = [&](const Variant& variant) {
+    return std::any_of(report.skipped.begin(), report.skipped.end(), [&](const auto& pair) {
+      return pair.op == variant.op->name && pair.target == to_string(variant.target);
+    });
+  };
+  return args.shard.count > 1 &&
+         !std::all_of(asked.variants.begin(), asked.variants.end(), skipped);
+}
+
+int prebuild(const PrebuildArgs& args) {
+  const Interrupt interrupt;  // Before the engine, which may start threads.
   Engine engine(engine_options(args.cache));
-  PrebuildReport report;
-  {
-    Progress progress(args.json);
-    PrebuildRequest request;
-    request.targets = std::move(targets);
-    request.ops = args.ops;
-    request.jobs = args.jobs;
-    request.progress = [&progress](std::size_t done, std::size_t total, const KernelInfo& kernel) {
-      progress.step(done, total, describe_line(kernel));
-    };
-    report = engine.prebuild(request);
-  }
+  const Wanted asked = wanted(engine.impl().registry(), args.wanted);
+  const PrebuildReport report = build(engine, args, asked, interrupt);
   if (args.json) {
-    print_json(to_json(report, engine.impl().store().counters()));
+    Json json = to_json(report, engine.impl().store().counters());
+    json["missing"] = to_json(asked.missing);
+    add_sizes(args, report.kernels, &json);
+    print_json(json);
   } else {
+    add_sizes(args, report.kernels, nullptr);
     print_summary(report);
   }
-  return judge(report);
+  const int code =
+      std::max(judge_missing(args, asked.missing), judge(report, may_be_idle(args, asked, report)));
+  if (report.stopped == 0 || interrupt.signal() == 0) {
+    return code;
+  }
+  complain(fmt::format("stopped by SIG{}; what is done is kept, and the same command goes on",
+                       sigabbrev_np(interrupt.signal())));
+  return interrupt.exit_code();
+}
+
+void add_what_options(CLI::App& command, PrebuildArgs& args) {
+  command.add_option("--arch", args.archs, "Architectures such as sm_90a,sm_100a.")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A[,A...]");
+  command.add_option("--op", args.wanted.ops, "Only ops whose name matches; may be repeated.")
+      ->delimiter(',')
+      ->type_name("GLOB[,GLOB...]")
+      ->allow_extra_args(false);
+  CLI::Option* manifest =
+      command
+          .add_option("--manifest", args.wanted.manifests,
+                      "Only what this file of KILN_RECORD names; may be repeated. Without --arch, "
+                      "for the architectures that it names.")
+          ->allow_extra_args(false)
+          ->type_name("FILE");
+  command
+      .add_flag("--allow-missing", args.allow_missing,
+                "A manifest's entry that no longer exists is no failure.")
+      ->needs(manifest);
+  command
+      .add_option("--shard", args.shard_text,
+                  "Only part I of N, from 0, of a job array; the caches of all parts merge by "
+                  "copying them together. In Slurm "
+                  "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT of an array that starts at 0, in "
+                  "Kubernetes $JOB_COMPLETION_INDEX/completions.")
+      ->type_name("I/N");
+}
+
+void add_how_options(CLI::App& command, PrebuildArgs& args) {
+  add_cache_option(command, args.cache);
+  command
+      .add_option("--jobs", args.jobs,
+                  "Compiles at the same time (default: as many as cores and memory allow).")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  CLI::Option* check = command.add_flag(
+      "--check", args.check,
+      "Build nothing; list what the cache and its layers lack, and exit 1 when that is anything. "
+      "Needs no NVRTC.");
+  command
+      .add_option("--pack", args.packs,
+                  "Check this pack: alone, or after the cache that --cache names. May be repeated.")
+      ->needs(check)
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  command.add_flag("--explain-size", args.explain_size,
+                   "Say which ops and architectures the bytes are of, and name the largest "
+                   "kernels.");
+  command.add_flag("--json", args.json, "Print one JSON object.");
 }
 
 }  // namespace
@@ -160,25 +226,21 @@ std::vector<Target> parse_archs(const std::vector<std::string>& archs) {
 
 void add_prebuild(CLI::App& app, Action& action) {
   const auto args = std::make_shared<PrebuildArgs>();
-  args->jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  CLI::App* command =
-      app.add_subcommand("prebuild", "Compile every variant of ops into the cache. Needs no GPU.");
-  command->add_option("--arch", args->archs, "Architectures such as sm_90a,sm_100a.")
-      ->required()
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("A[,A...]");
-  command->add_option("--op", args->ops, "Only ops whose name matches; may be repeated.")
-      ->delimiter(',')
-      ->type_name("GLOB[,GLOB...]")
-      ->allow_extra_args(false);
-  add_cache_option(*command, args->cache);
-  command->add_option("--jobs", args->jobs, "Compiles at the same time (default: all cores).")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
-  command->add_flag("--json", args->json, "Print one JSON object.");
-  command->callback([&action, args] {
-    action = [args, targets = parse_archs(args->archs)] { return prebuild(*args, targets); };
+  CLI::App* command = app.add_subcommand(
+      "prebuild",
+      "Compile every variant of ops into the cache; what is there already is left as it is. "
+      "Needs no GPU.");
+  add_what_options(*command, *args);
+  add_how_options(*command, *args);
+  command->callback([&action, command, args] {
+    if (args->archs.empty() && args->wanted.manifests.empty()) {
+      throw CLI::RequiredError("--arch or --manifest");
+    }
+    args->wanted.targets = parse_archs(args->archs);
+    if (command->get_option("--shard")->count() > 0) {
+      args->shard = parse_shard(args->shard_text);
+    }
+    action = [args] { return args->check ? check(*args) : prebuild(*args); };
   });
 }
 

@@ -90,13 +90,6 @@ void Progress::step(std::size_t done, std::size_t total, std::string_view line, 
   }
 }
 
-void Progress::note(std::string_view line) {
-  if (style_ != Style::kNone) {
-    erase_bar();
-    complain(line);
-  }
-}
-
 void Progress::print_line(std::size_t done, std::size_t total, std::string_view line) {
   const std::string pace = pace_.text(done, total);
   const std::string text =

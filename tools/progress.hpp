@@ -43,8 +43,6 @@ class Progress {
 
   /// A line that matters is printed whatever the number of steps.
   void step(std::size_t done, std::size_t total, std::string_view line, bool matters = false);
-  /// What is to be read above the bar, or among the lines.
-  void note(std::string_view line);
 
  private:
   enum class Style { kNone, kLines, kBar };
