@@ -4,9 +4,18 @@
 # no build tools. Prints a table, and writes results for `scripts/gpu_record.py write`; beside them
 # bench.json and bench.svg.
 #
-#   gpu_session.sh [RESULTS]      run in, or named by its path in, the packed folder
+#   gpu_session.sh [RESULTS] [--no-bench]     run in, or named by its path in, the packed folder
+#   gpu_session.sh --bench-only [RESULTS]     the other half, which is no part of the results
 set -uo pipefail
-results=$(realpath -m "${1:-gpu_results.json}")
+bench=yes checks=yes files=()
+for argument in "$@"; do
+  case $argument in
+    --no-bench) bench=no ;;
+    --bench-only) checks=no ;;
+    *) files+=("$argument") ;;
+  esac
+done
+results=$(realpath -m "${files[0]:-gpu_results.json}")
 pack=$(cd "$(dirname "$0")" && pwd)
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
@@ -110,16 +119,31 @@ IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --for
 [ -n "${device:-}" ] || { echo "gpu_session: nvidia-smi shows no GPU here" >&2; exit 1; }
 "$pack/kiln" doctor
 
-for program in "$pack"/tests/*; do run_tests "$program"; done
-for tool in memcheck racecheck initcheck synccheck; do
-  for program in "$pack"/tests/*; do run_checker "$tool" "$program"; done
-done
-run_ops
-folder=$(dirname "$results")
-run_bench "kiln bench" "$pack/kiln" bench --peers "$pack/peer_h200.md" --save "$folder/bench.json" --plot "$folder/bench.svg"
-for program in "$pack"/bench/*; do
-  [ -x "$program" ] && run_bench "$(basename "$program")" "$program"
-done
+run_checks() {
+  for program in "$pack"/tests/*; do run_tests "$program"; done
+  for tool in memcheck racecheck initcheck synccheck; do
+    for program in "$pack"/tests/*; do run_checker "$tool" "$program"; done
+  done
+  run_ops
+}
+
+run_benches() {
+  local folder
+  folder=$(dirname "$results")
+  run_bench "kiln bench" "$pack/kiln" bench --peers "$pack/peer_h200.md" --save "$folder/bench.json" --plot "$folder/bench.svg"
+  for program in "$pack"/bench/*; do
+    [ -x "$program" ] && run_bench "$(basename "$program")" "$program"
+  done
+}
+
+[ "$checks" = no ] || run_checks
+[ "$bench" = no ] || run_benches
+if [ "$checks" = no ]; then
+  printf '\n%s on driver %s\n' "$device" "${driver# }"
+  printf '%s\n' "${rows[@]}"
+  [ "$failed" = 0 ]
+  exit
+fi
 
 {
   printf '{"device": "%s", "driver": "%s", "date": "%s",\n' "$device" "${driver# }" "$(date -u +%F)"
