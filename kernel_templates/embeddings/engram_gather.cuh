@@ -16,12 +16,19 @@
 
 namespace kiln {
 
+// That fill a multiprocessor: of 2048 threads, and of 1536 from sm_110 on.
+#if __CUDA_ARCH__ >= 1100
+enum : int { kGatherCtas = 6 };
+#else
+enum : int { kGatherCtas = 8 };
+#endif
+
 // weight: [rows, dim], rows on 16-byte boundaries. scale: [rows, groups], each for dim / groups
 // columns; with WHOLE, those are a multiple of 8. Both begin at the table's row row_lo and may lie
 // in host memory. ids: [n], of int64 (wide_ids) or int32. out: [n, dim]; zeros where an id is not
 // in [row_lo, row_lo + rows), of which nothing is read. dim: a multiple of 16.
 template <int VECTORS, bool WHOLE, bool PDL>
-__global__ void __launch_bounds__(256, 8)
+__global__ void __launch_bounds__(256, kGatherCtas)
     engram_gather(const uint8* weight, const uint8* scale, const void* ids, bf16* out, int64 row_lo,
                   int64 rows, int n, int dim, int groups, int wide_ids) {
   launch_dependents<PDL>();
