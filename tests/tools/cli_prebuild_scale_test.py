@@ -116,6 +116,7 @@ class Check(ScaleTest):
         self.assertEqual(tree(self.cache), before)
 
     def test_what_a_cache_lacks_is_listed_and_not_built(self):
+        """Field report 60."""
         gone = self.remove_one()
         before = tree(self.cache)
         for env in ({}, MISSING_NVRTC):
