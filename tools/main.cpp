@@ -22,7 +22,7 @@ constexpr const char* kFooter =
     "Environment: KILN_CACHE_DIR names the cache directory, KILN_CACHE_LAYERS read-only "
     "directories\n"
     "and packs, KILN_TRUSTED_KEYS the keys that packs must be signed with, KILN_NVRTC the NVRTC\n"
-    "library.";
+    "library, KILN_JIT (allow, warn, forbid) what happens to a kernel that is in no cache.";
 
 // CLI11's help holds the subcommand that was asked about; its own exit codes (100 and up) are not
 // ours.

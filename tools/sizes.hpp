@@ -33,7 +33,9 @@ struct Sizes {
   std::vector<Kernel> largest;  ///< Ten at most, the largest first.
 };
 
-/// Of the kernels' cubins. Names are those that to_string(Variant) gives.
+/// Of the kernels' cubins, as they lie in a cache directory: kernels that were compiled together
+/// have one image, and each has it in a file of its own. Names are those that to_string(Variant)
+/// gives.
 Sizes sizes_of(const std::vector<KernelInfo>& kernels);
 
 void print_sizes(const Sizes& sizes);

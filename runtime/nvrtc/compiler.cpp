@@ -210,15 +210,19 @@ bool same_program(const registry::CompileUnit& a, const registry::CompileUnit& b
          a.options == b.options;
 }
 
-Result<CompiledProgram> Nvrtc::compile(std::span<const registry::CompileUnit> units) const {
+Status Compiler::check_program(std::span<const registry::CompileUnit> units) const {
   if (units.empty() || !std::all_of(units.begin(), units.end(), [&](const auto& unit) {
         return same_program(units.front(), unit);
       })) {
     return fail(ErrorCode::kInternal,
                 "a program was asked for whose units differ in more than their names");
   }
-  if (const Status known = check_target(units.front().target); !known) {
-    return tl::unexpected(known.error());
+  return check_target(units.front().target);
+}
+
+Result<CompiledProgram> Nvrtc::compile(std::span<const registry::CompileUnit> units) const {
+  if (const Status usable = check_program(units); !usable) {
+    return tl::unexpected(usable.error());
   }
   if (const std::string include = include_from_disk(units.front()); !include.empty()) {
     return compile_failure(units, toolchain(), include, "");

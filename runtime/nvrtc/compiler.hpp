@@ -55,6 +55,10 @@ class Compiler {
 
   /// Success, or kUnsupportedTarget naming what this compiler can do.
   Status check_target(const Target& target) const;
+
+ protected:
+  /// What compile() asks of its units: that there are some, of one program, and the target.
+  Status check_program(std::span<const registry::CompileUnit> units) const;
 };
 
 /// NVRTC, loaded into this process. Never unloaded, since NVRTC keeps threads and process-wide

@@ -1,6 +1,5 @@
 #include "runtime/worker/pool.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -95,14 +94,8 @@ Crew& WorkerPool::crew() const {
 }
 
 Result<CompiledProgram> WorkerPool::compile(std::span<const registry::CompileUnit> units) const {
-  if (units.empty() || !std::all_of(units.begin(), units.end(), [&](const auto& unit) {
-        return same_program(units.front(), unit);
-      })) {
-    return fail(ErrorCode::kInternal,
-                "a program was asked for whose units differ in more than their names");
-  }
-  if (const Status known = check_target(units.front().target); !known) {
-    return tl::unexpected(known.error());
+  if (const Status usable = check_program(units); !usable) {
+    return tl::unexpected(usable.error());
   }
   const auto frame = encode_compile(units);
   if (!frame) {
