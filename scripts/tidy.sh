@@ -9,7 +9,7 @@ tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
 files=("$@")
 if [ ${#files[@]} -eq 0 ]; then
   mapfile -t files < <(git ls-files -- 'base/*.cpp' 'cache/*.cpp' 'trait_registry/*.cpp' \
-    'reference/*.cpp' 'runtime/*.cpp' 'tools/*.cpp')
+    'reference/*.cpp' 'runtime/*.cpp' 'c_api/*.cpp' 'tools/*.cpp')
 fi
 # GCC's spelling of some warnings is unknown to clang; that is not a finding.
 printf '%s\0' "${files[@]}" |

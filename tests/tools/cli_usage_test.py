@@ -18,7 +18,7 @@ class Usage(KilnTest):
                 self.assertEqual(result.stderr, "")
 
     def test_version_is_the_one_of_the_header(self):
-        header = (REPOSITORY / "include/kiln/version.hpp").read_text(encoding="utf-8")
+        header = (REPOSITORY / "include/kiln/version.h").read_text(encoding="utf-8")
         version = re.search(r'define KILN_VERSION "(.*)"', header).group(1)
         self.assertEqual(self.kiln("--version").stdout, f"kiln {version}\n")
 

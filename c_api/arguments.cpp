@@ -1,0 +1,99 @@
+#include "c_api/arguments.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "c_api/guard.hpp"
+#include "c_api/sized.hpp"
+
+namespace kiln::c_api {
+namespace {
+
+std::string names_of(const Op& op) {
+  std::vector<std::string_view> names;
+  for (const ArgSpec& arg : op.args) {
+    names.emplace_back(arg.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::size_t index_of(const Op& op, std::string_view name) {
+  const auto found = std::find_if(op.args.begin(), op.args.end(),
+                                  [&](const ArgSpec& arg) { return arg.name == name; });
+  if (found == op.args.end()) {
+    refuse(fmt::format("{} has no argument \"{}\"; it has {}", op.name, name, names_of(op)));
+  }
+  return static_cast<std::size_t>(found - op.args.begin());
+}
+
+}  // namespace
+
+Arg to_arg(const kiln_arg& arg, std::size_t index) {
+  switch (arg.kind) {
+    case KILN_ARG_ABSENT:
+      return {};
+    case KILN_ARG_TENSOR:
+      return arg.value.tensor != nullptr ? Arg(*arg.value.tensor) : Arg();
+    case KILN_ARG_INTEGER:
+      return {arg.value.integer};
+    case KILN_ARG_REAL:
+      return {arg.value.real};
+    default:
+      refuse(fmt::format("argument {}{}{}: {} is no kind of argument; see KILN_ARG_TENSOR", index,
+                         arg.name != nullptr ? " " : "", arg.name != nullptr ? arg.name : "",
+                         arg.kind));
+  }
+}
+
+Order order_of(const Op& op, const kiln_arg* args, std::size_t count) {
+  require_array(args, count, "args");
+  if (count > op.args.size()) {
+    refuse(fmt::format("{} takes {} arguments ({}), and {} came", op.name, op.args.size(),
+                       names_of(op), count));
+  }
+  Order order{};
+  std::uint32_t seen = 0;
+  const bool named = count > 0 && args[0].name != nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((args[i].name != nullptr) != named) {
+      refuse(fmt::format("{}: argument {} has {} name, unlike argument 0; give all or none a name",
+                         op.name, i, named ? "no" : "a"));
+    }
+    const std::size_t index = named ? index_of(op, args[i].name) : i;
+    if ((seen >> index & 1U) != 0) {
+      refuse(fmt::format("{}: argument \"{}\" came twice", op.name, op.args[index].name));
+    }
+    seen |= 1U << index;
+    order[i] = static_cast<std::uint8_t>(index);
+  }
+  return order;
+}
+
+Arguments arguments(const Op& op, const kiln_arg* args, std::size_t count, const Order& order) {
+  Arguments all(op.args.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    all[order[i]] = to_arg(args[i], i);
+  }
+  return all;
+}
+
+Arguments arguments(const Op& op, const kiln_arg* args, std::size_t count) {
+  return arguments(op, args, count, order_of(op, args, count));
+}
+
+LaunchOptions launch_options(const kiln_launch_options* options) {
+  if (options == nullptr) {
+    return {};
+  }
+  const kiln_launch_options given = read_sized(options, "options");
+  return {.pdl = switched_on(given.pdl, true, "options->pdl"),
+          .constants_ready = switched_on(given.constants_ready, true, "options->constants_ready"),
+          .workspace = given.workspace,
+          .workspace_bytes = given.workspace_bytes};
+}
+
+}  // namespace kiln::c_api

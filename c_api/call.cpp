@@ -1,0 +1,95 @@
+// Launching: by op, and by plan.
+
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "c_api/arguments.hpp"
+#include "c_api/guard.hpp"
+#include "c_api/handles.hpp"
+
+namespace kiln::c_api {
+namespace {
+
+[[noreturn]] void refuse_count(const kiln_plan& plan, std::size_t count) {
+  refuse(fmt::format("{}: the plan was made with {} arguments, and {} came", plan.op->name,
+                     plan.given, count));
+}
+
+OpHandle find(kiln_engine* engine, const char* op) {
+  return required(engine, "engine").engine.op(&required(op, "op"));
+}
+
+// Kept until the thread asks again: see kiln_can_use.
+thread_local std::string reason_text;
+
+}  // namespace
+}  // namespace kiln::c_api
+
+using namespace kiln::c_api;
+
+kiln_status kiln_launch(kiln_engine* engine, const char* op, const kiln_arg* args, size_t arg_count,
+                        kiln_stream stream, const kiln_launch_options* options) {
+  return guard([&] {
+    const kiln::OpHandle handle = find(engine, op);
+    engine->engine.launch(handle, arguments(handle.op(), args, arg_count).span(), stream,
+                          launch_options(options));
+  });
+}
+
+kiln_status kiln_workspace_bytes(kiln_engine* engine, const char* op, const kiln_arg* args,
+                                 size_t arg_count, size_t* bytes) {
+  return guard([&] {
+    const kiln::OpHandle handle = find(engine, op);
+    required(bytes, "bytes") =
+        engine->engine.workspace_bytes(handle, arguments(handle.op(), args, arg_count).span());
+  });
+}
+
+kiln_status kiln_can_use(kiln_engine* engine, const char* op, const kiln_arg* args,
+                         size_t arg_count, int32_t* usable, const char** reason) {
+  return guard([&] {
+    const kiln::OpHandle handle = find(engine, op);
+    int32_t& answer = required(usable, "usable");
+    kiln::CanUse can =
+        engine->engine.can_use(handle, arguments(handle.op(), args, arg_count).span());
+    reason_text = std::move(can.reason);
+    answer = can.ok ? 1 : 0;
+    if (reason != nullptr) {
+      *reason = reason_text.c_str();
+    }
+  });
+}
+
+kiln_status kiln_plan_create(kiln_engine* engine, const char* op, const kiln_arg* args,
+                             size_t arg_count, kiln_plan** plan) {
+  return guard([&] {
+    const kiln::OpHandle handle = find(engine, op);
+    kiln_plan*& made = required(plan, "plan");
+    const Order order = order_of(handle.op(), args, arg_count);
+    const Arguments all = arguments(handle.op(), args, arg_count, order);
+    made = new kiln_plan{engine->engine.plan(handle, all.span()), &handle.op(), arg_count, order};
+  });
+}
+
+void kiln_plan_destroy(kiln_plan* plan) {
+  delete plan;
+}
+
+kiln_status kiln_plan_launch(const kiln_plan* plan, const kiln_arg* args, size_t arg_count,
+                             kiln_stream stream, const kiln_launch_options* options) {
+  return guard([&] {
+    const kiln_plan& made = required(plan, "plan");
+    if (arg_count != made.given) [[unlikely]] {
+      refuse_count(made, arg_count);
+    }
+    require_array(args, arg_count, "args");
+    made.plan.launch(arguments(*made.op, args, arg_count, made.order).span(), stream,
+                     launch_options(options));
+  });
+}
+
+kiln_status kiln_plan_workspace_bytes(const kiln_plan* plan, size_t* bytes) {
+  return guard([&] { required(bytes, "bytes") = required(plan, "plan").plan.workspace_bytes(); });
+}

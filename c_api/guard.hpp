@@ -1,0 +1,55 @@
+#pragma once
+
+/// \file
+/// The border between exceptions and status codes.
+
+#include <cstddef>
+#include <exception>
+#include <new>
+#include <string>
+
+#include <kiln/error.hpp>
+#include <kiln/kiln.h>
+
+namespace kiln::c_api {
+
+/// Keeps what kiln_last_error_message says on this thread, and gives the status back.
+kiln_status failed(kiln_status status, const char* message) noexcept;
+
+/// Runs the body of a function of the interface: a status for whatever it throws. Costs nothing
+/// where it throws nothing.
+template <class Body>
+kiln_status guard(Body&& body) noexcept {
+  try {
+    body();
+    return KILN_OK;
+  } catch (const Error& error) {
+    return failed(static_cast<kiln_status>(error.code()), error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(KILN_ERROR_INTERNAL, "out of memory");
+  } catch (const std::exception& error) {
+    return failed(KILN_ERROR_INTERNAL, error.what());
+  } catch (...) {
+    return failed(KILN_ERROR_INTERNAL, "something was thrown that is no exception of Kiln's");
+  }
+}
+
+[[noreturn]] void refuse(const std::string& message);
+
+/// Refuses a null where there must be something; `what` is the parameter's name.
+template <class T>
+T& required(T* pointer, const char* what) {
+  if (pointer == nullptr) [[unlikely]] {
+    refuse(std::string(what) + " is NULL");
+  }
+  return *pointer;
+}
+
+/// The same for an array, which may be null when it is empty.
+inline void require_array(const void* array, std::size_t count, const char* what) {
+  if (array == nullptr && count != 0) [[unlikely]] {
+    refuse(std::string(what) + " is NULL, and its count is " + std::to_string(count));
+  }
+}
+
+}  // namespace kiln::c_api

@@ -1,0 +1,146 @@
+// Warm-ups and prefetches.
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "c_api/arguments.hpp"
+#include "c_api/guard.hpp"
+#include "c_api/handles.hpp"
+#include "c_api/sized.hpp"
+
+namespace kiln::c_api {
+namespace {
+
+std::vector<CallShape> call_shapes(Engine& engine, const kiln_warmup_request& given) {
+  require_array(given.calls, given.call_count, "request->calls");
+  std::vector<CallShape> calls;
+  for (std::size_t i = 0; i < given.call_count; ++i) {
+    const kiln_call& call = given.calls[i];
+    const OpHandle op = engine.op(&required(call.op, "request->calls[].op"));
+    const Arguments all = arguments(op.op(), call.args, call.arg_count);
+    calls.push_back({op, {all.span().begin(), all.span().end()}});
+  }
+  return calls;
+}
+
+// Of the file's variants, those that the current context's device runs.
+std::vector<Variant> variants_of(Engine& engine, const std::string& manifest) {
+  std::vector<Variant> variants = engine.read_manifest(manifest);
+  const std::vector<Target> targets = engine.device_targets();
+  std::erase_if(variants, [&](const Variant& variant) {
+    return std::find(targets.begin(), targets.end(), variant.target) == targets.end();
+  });
+  return variants;
+}
+
+WarmupRequest warmup_request(Engine& engine, const kiln_warmup_request& given) {
+  WarmupRequest request;
+  request.calls = call_shapes(engine, given);
+  if (given.manifest != nullptr) {
+    request.variants = variants_of(engine, given.manifest);
+  }
+  request.jobs = given.jobs;
+  if (given.progress != nullptr) {
+    request.progress = [&given](std::size_t done, std::size_t total, const std::string& name) {
+      given.progress(done, total, name.c_str(), given.user);
+    };
+  }
+  return request;
+}
+
+kiln_warmup_report warmup_report(const WarmupReport& report) {
+  return {.struct_size = sizeof(kiln_warmup_report),
+          .prepared = report.prepared,
+          .failed = report.failed.size(),
+          .compiled = report.compiled,
+          .loaded = report.loaded,
+          .seconds = report.seconds};
+}
+
+void tell_failures(const kiln_warmup_request& given, const WarmupReport& report) {
+  if (given.failed == nullptr) {
+    return;
+  }
+  for (const WarmupReport::Failed& one : report.failed) {
+    given.failed(one.name.c_str(), static_cast<kiln_status>(one.code), one.message.c_str(),
+                 given.user);
+  }
+}
+
+}  // namespace
+}  // namespace kiln::c_api
+
+using namespace kiln::c_api;
+
+kiln_status kiln_warmup(kiln_engine* engine, const kiln_warmup_request* request,
+                        kiln_warmup_report* report) {
+  return guard([&] {
+    kiln::Engine& made = required(engine, "engine").engine;
+    const kiln_warmup_request given = read_sized(&required(request, "request"), "request");
+    if (report != nullptr) {
+      checked_size(report, "report");
+    }
+    const kiln::WarmupReport done = made.warmup(warmup_request(made, given));
+    if (report != nullptr) {
+      write_sized(warmup_report(done), report, "report");
+    }
+    tell_failures(given, done);
+    if (!done.ok()) {
+      const kiln::WarmupReport::Failed& first = done.failed.front();
+      throw kiln::Error(
+          first.code,
+          fmt::format("warm-up: {} of {} cannot be had; the first: {}: {}", done.failed.size(),
+                      done.failed.size() + done.prepared, first.name, first.message));
+    }
+  });
+}
+
+kiln_status kiln_prefetch_start(kiln_engine* engine, const char* op, const kiln_arg* args,
+                                size_t arg_count, kiln_prefetch** prefetch) {
+  return guard([&] {
+    kiln::Engine& made = required(engine, "engine").engine;
+    kiln_prefetch*& started = required(prefetch, "prefetch");
+    const kiln::OpHandle handle = made.op(&required(op, "op"));
+    started =
+        new kiln_prefetch{made.prefetch(handle, arguments(handle.op(), args, arg_count).span())};
+  });
+}
+
+kiln_status kiln_prefetch_poll(const kiln_prefetch* prefetch, int32_t* ready) {
+  return guard(
+      [&] { required(ready, "ready") = required(prefetch, "prefetch").prefetch.ready() ? 1 : 0; });
+}
+
+kiln_status kiln_prefetch_wait(const kiln_prefetch* prefetch, int64_t timeout_nanoseconds,
+                               int32_t* ready) {
+  return guard([&] {
+    const kiln::Prefetch& started = required(prefetch, "prefetch").prefetch;
+    if (timeout_nanoseconds < 0) {
+      started.wait();
+    } else {
+      // Beyond what a clock can be asked for, it is as good as for ever.
+      const std::chrono::nanoseconds most = std::chrono::hours(24 * 365);
+      started.wait_for(std::min(std::chrono::nanoseconds(timeout_nanoseconds), most));
+    }
+    const bool finished = started.ready();
+    if (ready != nullptr) {
+      *ready = finished ? 1 : 0;
+    }
+    if (finished) {
+      started.get();
+    }
+  });
+}
+
+void kiln_prefetch_destroy(kiln_prefetch* prefetch) {
+  delete prefetch;
+}
+
+kiln_status kiln_forget_compile_failures(kiln_engine* engine) {
+  return guard([&] { required(engine, "engine").engine.forget_compile_failures(); });
+}
