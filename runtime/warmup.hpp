@@ -4,8 +4,8 @@
 
 namespace kiln::runtime {
 
-/// Engine::warmup: first everything is compiled that must be, then everything loaded. Throws only
-/// what request.progress throws.
+/// Engine::warmup: what is stored is loaded, the rest compiled, several at a time, and then loaded.
+/// Throws only what request.progress throws.
 WarmupReport warmup(Engine::Impl& engine, const WarmupRequest& request);
 
 }  // namespace kiln::runtime

@@ -1,6 +1,7 @@
 #include "runtime/work_list.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -12,34 +13,39 @@
 namespace kiln::runtime {
 namespace {
 
-// Reading the source and the headers costs once, each instantiation once more.
+// How long templates compile is not to be seen from their sources: some unroll a few lines into
+// much. The root keeps the order that the sizes give, and the numbers of kernels count for more.
 double cost_of(const std::vector<Candidate>& members) {
   const registry::CompileUnit& unit = members.front().unit;
   const std::size_t bytes = std::accumulate(
       unit.headers.begin(), unit.headers.end(), unit.main.text.size(),
       [](std::size_t sum, const SourceFile& header) { return sum + header.text.size(); });
-  return static_cast<double>(bytes) * static_cast<double>(1 + members.size());
+  return std::sqrt(static_cast<double>(bytes)) * static_cast<double>(members.size());
 }
 
-using Wanted = std::map<cache::Digest, Candidate>;
+struct Wanted {
+  std::map<cache::Digest, Candidate> kernels;
+  std::map<std::string, cache::Digest> by_label;  // Of all that were ever in `kernels`.
+
+  bool has(const Variant& variant) const {
+    const auto known = by_label.find(to_string(variant));
+    return known != by_label.end() && kernels.contains(known->second);
+  }
+  Candidate take(const Variant& variant) {
+    return std::move(kernels.extract(by_label.at(to_string(variant))).mapped());
+  }
+};
 
 // The whole groups of one op and target, which are taken out of `wanted`.
 void take_groups(const registry::BoundOp& bound, const Target& target, Wanted& wanted,
                  std::vector<WorkItem>& items) {
   for (const std::vector<Variant>& group : registry::compile_groups(bound, target)) {
-    WorkItem item;
-    for (const Variant& variant : group) {
-      const Result<Candidate> candidate = Candidate::of(variant);
-      if (!candidate || !wanted.contains(candidate->source.digest)) {
-        break;
+    if (std::all_of(group.begin(), group.end(),
+                    [&](const Variant& variant) { return wanted.has(variant); })) {
+      WorkItem& item = items.emplace_back();
+      for (const Variant& variant : group) {
+        item.members.push_back(wanted.take(variant));
       }
-      item.members.push_back(*candidate);
-    }
-    if (item.members.size() == group.size()) {
-      for (const Candidate& member : item.members) {
-        wanted.erase(member.source.digest);
-      }
-      items.push_back(std::move(item));
     }
   }
 }
@@ -63,7 +69,9 @@ WorkList WorkList::of(const registry::Registry& registry, std::span<const Varian
       continue;
     }
     pairs.emplace(variant.op, variant.target);
-    kernels.emplace(candidate->source.digest, std::move(*candidate));
+    const cache::Digest digest = candidate->source.digest;
+    kernels.by_label.emplace(candidate->unit.label, digest);
+    kernels.kernels.emplace(digest, std::move(*candidate));
   }
   for (const registry::BoundOp* bound : registry.all()) {
     for (const auto& [op, target] : pairs) {
@@ -72,7 +80,7 @@ WorkList WorkList::of(const registry::Registry& registry, std::span<const Varian
       }
     }
   }
-  for (auto& [digest, candidate] : kernels) {
+  for (auto& [digest, candidate] : kernels.kernels) {
     list.items.emplace_back().members.push_back(std::move(candidate));
   }
   for (WorkItem& item : list.items) {

@@ -24,8 +24,8 @@ struct WorkList {
   std::size_t kernels() const noexcept;
 
   /// Kernels that are wanted twice count once. A group is compiled as one program only if all of it
-  /// is wanted: what else a build asks for does not change an image. Pure: the same on each
-  /// machine.
+  /// is wanted, so that a kernel's image is its group's or its own, and never that of another set.
+  /// Pure: the same on each machine.
   static WorkList of(const registry::Registry& registry, std::span<const Variant> wanted);
 
   /// The part of one machine: every item falls to exactly one, and all parts cost about the same.

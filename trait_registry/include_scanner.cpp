@@ -63,6 +63,9 @@ class Scanner {
 
   // Length of a backslash-newline here, or 0.
   std::size_t splice() const {
+    if (peek() != '\\') {
+      return 0;
+    }
     if (starts_with("\\\n")) {
       return 2;
     }
@@ -77,6 +80,9 @@ class Scanner {
     if (peek() == ' ' || peek() == '\t' || peek() == '\r' || peek() == '\f' || peek() == '\v') {
       advance(1);
       return true;
+    }
+    if (peek() != '/') {
+      return false;
     }
     if (starts_with("//")) {
       skip_line();

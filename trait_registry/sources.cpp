@@ -57,36 +57,90 @@ Result<SourceFile> find_source(std::string_view name, std::span<const SourceFile
   return SourceFile{std::string(name), std::string(text)};
 }
 
-Result<std::vector<SourceFile>> include_closure(const SourceFile& main,
-                                                std::span<const SourceFile> sources) {
-  std::map<std::string, std::string_view, std::less<>> found;
-  std::vector<std::pair<std::string_view, std::string_view>> to_scan{{main.name, main.text}};
-  while (!to_scan.empty()) {
-    const auto [file, text] = to_scan.back();
-    to_scan.pop_back();
+namespace {
+
+/// The files that one source includes, found and not yet scanned.
+class Closure {
+ public:
+  explicit Closure(std::span<const SourceFile> sources) : sources_(sources) {}
+
+  Status add_includes_of(std::string_view file, std::string_view text) {
+    // What Kiln's own files include was found out when they were embedded, and no source of an op
+    // may take their names.
+    if (const EmbeddedSource* const embedded = find_embedded(file)) {
+      for (std::string_view rest = embedded->includes; !rest.empty();) {
+        const std::size_t end = rest.find(' ');
+        const EmbeddedSource& included = *find_embedded(rest.substr(0, end));
+        add(included.name, included.text);
+        rest.remove_prefix(end + 1);
+      }
+      return {};
+    }
     for (const IncludeDirective& include : scan_includes(text)) {
-      std::string_view included;
-      const bool computed = include.form == IncludeDirective::Form::kComputed;
-      const bool resolved = !computed && find_text(include.name, sources, included);
-      const bool may_be_absent = include.form == IncludeDirective::Form::kAngled || include.probe;
-      if (!resolved && may_be_absent && !computed) {
-        continue;
-      }
-      if (!resolved) {
-        return tl::unexpected(unresolved(file, include));
-      }
-      const auto [entry, is_new] = found.emplace(include.name, included);
-      if (is_new) {
-        to_scan.emplace_back(entry->first, included);
+      if (Status added = add(file, include); !added) {
+        return added;
       }
     }
+    return {};
   }
-  std::vector<SourceFile> headers;
-  headers.reserve(found.size());
-  for (const auto& [name, text] : found) {
-    headers.push_back({name, std::string(text)});
+
+  // Until there is nothing to scan.
+  Status complete() {
+    while (!to_scan_.empty()) {
+      const auto [file, text] = to_scan_.back();
+      to_scan_.pop_back();
+      if (Status added = add_includes_of(file, text); !added) {
+        return added;
+      }
+    }
+    return {};
   }
-  return headers;
+
+  std::vector<SourceFile> files() const {
+    std::vector<SourceFile> files;
+    files.reserve(found_.size());
+    for (const auto& [name, text] : found_) {
+      files.push_back({std::string(name), std::string(text)});
+    }
+    return files;
+  }
+
+ private:
+  Status add(std::string_view file, const IncludeDirective& include) {
+    std::string_view included;
+    const bool computed = include.form == IncludeDirective::Form::kComputed;
+    if (!computed && find_text(include.name, sources_, included)) {
+      add(include.name, included);
+      return {};
+    }
+    const bool may_be_absent = include.form == IncludeDirective::Form::kAngled || include.probe;
+    return may_be_absent && !computed ? Status() : tl::unexpected(unresolved(file, include));
+  }
+
+  void add(std::string_view name, std::string_view text) {
+    if (found_.emplace(name, text).second) {
+      to_scan_.emplace_back(name, text);
+    }
+  }
+
+  std::span<const SourceFile> sources_;
+  std::map<std::string_view, std::string_view> found_;
+  std::vector<std::pair<std::string_view, std::string_view>> to_scan_;
+};
+
+}  // namespace
+
+Result<std::vector<SourceFile>> include_closure(const SourceFile& main,
+                                                std::span<const SourceFile> sources) {
+  Closure closure(sources);
+  Status found = closure.add_includes_of(main.name, main.text);
+  if (found) {
+    found = closure.complete();
+  }
+  if (!found) {
+    return tl::unexpected(std::move(found.error()));
+  }
+  return closure.files();
 }
 
 }  // namespace kiln::registry

@@ -19,6 +19,7 @@ namespace kiln::registry {
 struct EmbeddedSource {
   std::string_view name;  ///< Path relative to kernel_templates/, which is what #include says.
   std::string_view text;
+  std::string_view includes;  ///< Names of the files that it includes, with a blank after each.
 };
 
 /// All of them, sorted by name.
