@@ -43,6 +43,10 @@ __global__ void __launch_bounds__(256, kGatherCtas)
     group[j] = column[j] / columns;
     pin<PDL>(group[j]);
   }
+  // Ids are often worked out long before, for all layers at once.
+  if (PDL && threadIdx.x == 0 && row < static_cast<uint32>(n))
+    prefetch_to_l2(static_cast<const uint8*>(ids) +
+                   static_cast<int64>(row) * (wide_ids != 0 ? 8 : 4));
   wait_for_prerequisites<PDL>();
   if (row >= static_cast<uint32>(n))
     return;
@@ -80,7 +84,7 @@ __global__ void __launch_bounds__(256, kGatherCtas)
     }
     Vector8<bf16> result;
     from_float(values, result);
-    store(out + (static_cast<int64>(row) * width + column[j]), result);
+    store_16_once(out + (static_cast<int64>(row) * width + column[j]), result.words);
   }
 }
 

@@ -4,7 +4,9 @@
 // A CTA takes one stream of one token after the other. Launch: block (threads), grid (tokens at
 // once, hc). VECTORS > 0: every thread holds VECTORS vectors of 8 elements of a row, x and kv are
 // of type X, and threads are 32 * ceil(ceil(d / 256) / VECTORS). VECTORS == 0: any d and any types,
-// by min(1,024, d / 8) threads, rounded up to a warp; rows are read twice.
+// by min(1,024, d / 8) threads, rounded up to a warp; rows are read twice. CTAS: that a
+// multiprocessor is to have room for; with 1, where there are no more rows than multiprocessors,
+// the next grid's CTAs come to lie beside this one's and not among them.
 #pragma once
 
 #include "prelude/bf16.cuh"
@@ -63,12 +65,12 @@ __device__ __forceinline__ void add_terms(const float (&x)[8], const float (&key
     dot_chain = __fmaf_rn(__fmul_rn(x[i], weights[i]), key[i], dot_chain);
 }
 
-// A NaN among the sums stays one.
-__device__ __forceinline__ float gate_of(const float (&sums)[kGateSums], float d,
-                                         const GateShape& shape) {
-  const float rstd =
-      __fmul_rn(inverse_rms(sums[0], d, shape.eps), inverse_rms(sums[1], d, shape.eps));
-  const float dot = __fmul_rn(__fmul_rn(sums[2], rstd), shape.scale);
+// Of a lane's sum, as RowSums deals them out; every lane gets the gate. A NaN stays one.
+template <typename Sums>
+__device__ __forceinline__ float gate_of(float sum, float d, const GateShape& shape) {
+  const float inverse = inverse_rms(sum, d, shape.eps);  // Of the first two sums; else unused.
+  const float rstd = __fmul_rn(Sums::template of<0>(inverse), Sums::template of<1>(inverse));
+  const float dot = __fmul_rn(__fmul_rn(Sums::template of<2>(sum), rstd), shape.scale);
   const float size = fabsf(dot) < shape.clamp ? shape.clamp : fabsf(dot);
   return sigmoid(copysignf(__fsqrt_rn(size), dot));
 }
@@ -124,9 +126,9 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
       }
     }
   };
+  using Sums = RowSums<kGateSums, VECTORS>;
   __shared__ RowSumsStorage<kGateSums> storage;
-  RowSums<kGateSums, VECTORS> row_sums(
-      storage, (vectors + kVectorsPerSegment - 1) / kVectorsPerSegment, warp, warps);
+  Sums row_sums(storage, (vectors + kVectorsPerSegment - 1) / kVectorsPerSegment, warp, warps);
   const float d = static_cast<float>(shape.d);
   if (!PDL || shape.constants_early)
     load_all_weights();
@@ -135,7 +137,6 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
   if (PDL && !shape.constants_early)
     load_all_weights();
 
-  constexpr bool kLoadsAhead = VECTORS == 1;  // More would not fit in the registers.
   for (uint32 token = blockIdx.x; token < shape.tokens; token += gridDim.x) {
     Vector8<X> x_vectors[VECTORS];
     Vector8<X> value_vectors[VECTORS];
@@ -152,17 +153,14 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
       add_terms(x_values, key_values, weights[j], chains[j], chains[VECTORS + j],
                 chains[2 * VECTORS + j]);  // Past the end of the row, of zeros.
     }
-    const bool more = token + gridDim.x < shape.tokens;
-    if (kLoadsAhead && more)
+    if (token + gridDim.x < shape.tokens)
       load_row(token + gridDim.x);
 #pragma unroll
     for (int j = 0; j < VECTORS; ++j) {
       keep_packed(x_vectors[j]);
       keep_packed(value_vectors[j]);
     }
-    float sums[kGateSums];
-    row_sums(chains, sums);
-    const float gate = gate_of(sums, d, shape);
+    const float gate = gate_of<Sums>(row_sums(chains), d, shape);
     X* const to = out + shape.row(token, stream);
 #pragma unroll
     for (int j = 0; j < VECTORS; ++j) {
@@ -176,8 +174,6 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
       if (inside[j])
         store(to + element[j], result);
     }
-    if (!kLoadsAhead && more)
-      load_row(token + gridDim.x);
   }
 }
 
@@ -191,8 +187,9 @@ __device__ __forceinline__ void gate_any_rows(const void* x, const void* kv, con
   const uint32 stream = blockIdx.y;
   const bool wide_x = (shape.wide & kWideX) != 0;
   const bool wide_kv = (shape.wide & kWideKv) != 0;
+  using Sums = RowSums<kGateSums, 1>;
   __shared__ RowSumsStorage<kGateSums> storage;
-  RowSums<kGateSums, 1> row_sums(storage, blockDim.x / kWarpLanes, threadIdx.x / kWarpLanes, 0);
+  Sums row_sums(storage, blockDim.x / kWarpLanes, threadIdx.x / kWarpLanes, 0);
   const float d = static_cast<float>(shape.d);
   wait_for_prerequisites<PDL>();
 
@@ -210,9 +207,7 @@ __device__ __forceinline__ void gate_any_rows(const void* x, const void* kv, con
                    shape.wide, weights);
       add_terms(x_values, values, weights, chains[0], chains[1], chains[2]);
     }
-    float sums[kGateSums];
-    row_sums(chains, sums);
-    const float gate = gate_of(sums, d, shape);
+    const float gate = gate_of<Sums>(row_sums(chains), d, shape);
     for (uint32 vector = threadIdx.x; vector < vectors; vector += blockDim.x) {
       load_any(x, row + vector * 8, wide_x, x_values);
       load_any(kv, shape.value(token) + vector * 8, wide_kv, values);
@@ -222,17 +217,16 @@ __device__ __forceinline__ void gate_any_rows(const void* x, const void* kv, con
   }
 }
 
-template <int VECTORS>
+template <int VECTORS, int CTAS>
 __device__ constexpr int max_gate_threads() {
-  return VECTORS == 0 ? 1024 : VECTORS == 1 ? 640 : 512;
+  return VECTORS == 0 ? 1024 : VECTORS == 1 ? 640 : CTAS == 2 ? 320 : 512;
 }
 
 // x, out: [t, hc, d]. kv: [t, (hc + 1) * d], the keys and then the value. q_weight, k_weight:
 // [hc, d], constant. scale_bits: those of 1 / sqrt(d) in fp32. constants_early: false moves the
 // reads of the weights behind the PDL wait.
-template <typename X, int VECTORS, bool PDL>
-__global__ void __launch_bounds__(max_gate_threads<VECTORS>(),
-                                  VECTORS == 1 && sizeof(X) == 2 ? 2 : 1)
+template <typename X, int VECTORS, int CTAS, bool PDL>
+__global__ void __launch_bounds__(max_gate_threads<VECTORS, CTAS>(), CTAS)
     fused_engram_gate(const void* x, const void* kv, const void* q_weight, const void* k_weight,
                       void* out, float eps, float clamp, int t, int hc, int d, uint32 scale_bits,
                       int wide, bool constants_early) {

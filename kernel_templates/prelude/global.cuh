@@ -39,6 +39,19 @@ __device__ __forceinline__ void store_4(void* address, uint32 word) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(address), "r"(word) : "memory");
 }
 
+// Brings the line of an address into L2. A hint that reads nothing: what a prerequisite writes
+// there later is what a load after the wait sees, so it may come before the wait.
+__device__ __forceinline__ void prefetch_to_l2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
+}
+
+// Passes L1 by: nothing in the CTA will read it. The address must be 16-byte aligned.
+__device__ __forceinline__ void store_16_once(void* address, const uint32 (&words)[4]) {
+  asm volatile("st.global.L1::no_allocate.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
 // Stores the lowest byte of `value`.
 __device__ __forceinline__ void store_1(void* address, uint32 value) {
   asm volatile("st.global.b8 [%0], %1;" ::"l"(address), "r"(value) : "memory");

@@ -36,12 +36,13 @@ class RowSums {
     const uint32 segment = first_segment + value % VECTORS * segment_step;
     puts_ = segment < segments && value < SUMS * VECTORS && lane % kLanesPerValue == 0;
     put_ = slots_ + value / VECTORS * kSumBytes + segment_slot(segment) * 4;
+    get_ = slots_ + (lane / kLanesPerSum < SUMS ? lane / kLanesPerSum : SUMS - 1) * kSumBytes;
   }
 
   // Called by all threads with their chains, chain j of sum i being chains[i * VECTORS + j]; 0
-  // where the row has none. Every thread gets the sums.
-  __device__ __forceinline__ void operator()(const float (&chains)[SUMS * VECTORS],
-                                             float (&sums)[SUMS]) {
+  // where the row has none. Lane i of a warp gets sum i / 8, or the last one, so that what follows
+  // is worked out for all sums at once.
+  __device__ __forceinline__ float operator()(const float (&chains)[SUMS * VECTORS]) {
     const uint32 lane = threadIdx.x % kWarpLanes;
     const uint32 offset = turn_ % 2 * SUMS * kSumBytes;
     float values[kValues];
@@ -53,21 +54,28 @@ class RowSums {
       store_shared(put_ + offset, sum);
     __syncthreads();
     ++turn_;
-#pragma unroll
-    for (uint32 i = 0; i < SUMS; ++i)
-      sums[i] = sum_segments(slots_ + offset + i * kSumBytes, lane);
+    return sum_segments(get_ + offset, lane);
+  }
+
+  // A value of the lanes that have sum SUM.
+  template <int SUM>
+  static __device__ __forceinline__ float of(float value) {
+    return __shfl_sync(0xffffffffu, value, SUM * kLanesPerSum);
   }
 
  private:
   enum : int { kValues = round_up_to_power_of_two(SUMS * VECTORS) };
   enum : uint32 {
     kLanesPerValue = kWarpLanes / kValues,
+    kLanesPerSum = 8,  // That sum_segments needs.
     kSumBytes = kSegments * 4,
   };
   static_assert(int{kValues} <= int{kWarpLanes});
+  static_assert(SUMS * int{kLanesPerSum} <= int{kWarpLanes});
 
   uint32 slots_;
   uint32 put_;
+  uint32 get_;
   uint32 turn_ = 0;
   bool puts_;
 };

@@ -14,13 +14,13 @@ bool whole_vectors_share_scales(const Problem& problem) {
   return groups != 0 && problem.dim("dim") / groups % 8 == 0;
 }
 
-// It changes the time, never a bit. With more vectors than threads that the device has room for,
-// each takes two.
+// It changes the time, never a bit. With more vectors than one CTA of each multiprocessor has
+// threads, a thread takes two.
 void choose(const Problem& problem, Traits& traits) {
   const std::int64_t vectors = problem.dim("n") * (problem.dim("dim") / 8);
   const bool whole = whole_vectors_share_scales(problem);
   traits.set("WHOLE", whole ? 1 : 0);
-  traits.set("VECTORS", whole && vectors > multiprocessors(problem.target()) * 2048 ? 2 : 1);
+  traits.set("VECTORS", whole && vectors > multiprocessors(problem.target()) * kThreads ? 2 : 1);
 }
 
 bool exists(const Traits& traits, const Target&) {
@@ -31,8 +31,10 @@ Geometry geometry(const Problem& problem, const Traits& traits) {
   const std::int64_t n = problem.dim("n");
   const std::int64_t vectors = problem.dim("dim") / 8;
   const std::int64_t threads = std::min(ceil_div(vectors, traits["VECTORS"]), kThreads);
-  const std::int64_t rows =
-      std::clamp<std::int64_t>(n / (4 * multiprocessors(problem.target())), 1, kThreads / threads);
+  // CTAs as small as leaves the device room for all of them at once.
+  const std::int64_t most = std::max<std::int64_t>(1, kThreads / threads);
+  const std::int64_t rows = std::clamp<std::int64_t>(
+      ceil_div(n, 4 * multiprocessors(problem.target())), std::min<std::int64_t>(2, most), most);
   Geometry geometry;
   geometry.grid.x = static_cast<std::uint32_t>(ceil_div(n, rows));
   geometry.grid.y = static_cast<std::uint32_t>(ceil_div(vectors, threads * traits["VECTORS"]));

@@ -9,25 +9,25 @@
 namespace kiln::registry::ops {
 namespace {
 
-constexpr std::int64_t kLongestOneVectorRow = 5120;  ///< By 640 threads, two CTAs a multiprocessor.
-constexpr std::int64_t kMostStreams = 65535;         ///< One grid axis.
+constexpr std::int64_t kLongestMiddleRow = 5120;  ///< By 640 threads, or 320 with two vectors each.
+constexpr std::int64_t kThreadsAtOnce = 640;      ///< That a multiprocessor has work enough for.
+constexpr std::int64_t kMostStreams = 65535;      ///< One grid axis.
 
 // It changes the time, never a bit.
 void choose(const Problem& problem, Traits& traits) {
   const bool f32 = problem.dtype("x") == DType::kF32;
   const std::int64_t d = problem.dim("d");
-  if (problem.dtype("kv") != problem.dtype("x")) {
-    traits.set("VECTORS", 0);
-  } else if (d <= kLongestOneVectorRow) {
-    traits.set("VECTORS", 1);
-    traits.set("X", f32 ? 1 : 0);
-  } else {
-    traits.set("VECTORS", !f32 && d <= kLongestShortRow ? 2 : 0);
-  }
+  const bool any =
+      problem.dtype("kv") != problem.dtype("x") || d > (f32 ? kLongestMiddleRow : kLongestShortRow);
+  traits.set("X", f32 && !any ? 1 : 0);
+  traits.set("VECTORS", any ? 0 : f32 ? 1 : 2);
+  const bool many = problem.dim("t") * problem.dim("hc") > multiprocessors(problem.target());
+  traits.set("CTAS", !any && !f32 && d <= kLongestMiddleRow && many ? 2 : 1);
 }
 
 bool exists(const Traits& traits, const Target&) {
-  return traits["X"] == 0 || traits["VECTORS"] == 1;
+  return (traits["X"] != 0) == (traits["VECTORS"] == 1) &&
+         (traits["CTAS"] == 1 || traits["VECTORS"] == 2);
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
@@ -37,10 +37,10 @@ Geometry geometry(const Problem& problem, const Traits& traits) {
   const std::int64_t vectors = traits["VECTORS"];
   const std::int64_t threads = vectors == 0 ? round_up(std::min<std::int64_t>(1024, d / 8), 32)
                                             : 32 * ceil_div(ceil_div(d, kSegment), vectors);
-  const std::int64_t threads_per_sm = vectors == 1 && traits["X"] == 0 ? 1280 : 640;
-  const std::int64_t ctas =
-      multiprocessors(problem.target()) * std::max<std::int64_t>(1, threads_per_sm / threads);
-  const std::int64_t at_once = std::max<std::int64_t>(1, ctas / hc);
+  const std::int64_t per_multiprocessor =
+      std::max<std::int64_t>(traits["CTAS"], kThreadsAtOnce / threads);
+  const std::int64_t at_once =
+      std::max<std::int64_t>(1, multiprocessors(problem.target()) * per_multiprocessor / hc);
   Geometry geometry;
   // As many rounds as tokens at once allow, but even ones.
   geometry.grid.x =
@@ -122,12 +122,13 @@ Op embeddings_fused_engram_gate() {
       {.name = "VECTORS",
        .summary = "vectors of 8 elements that one thread holds; 0: any types, rows are read twice",
        .domain = {0, 1, 2}},
+      TraitSpec::integers("CTAS", "CTAs that a multiprocessor has room for", 1, 2),
       TraitSpec::boolean("PDL", "programmatic dependent launch"),
   };
   op.kernels = {{
       .name = "gate",
       .source = "embeddings/fused_engram_gate.cuh",
-      .instantiation = "kiln::fused_engram_gate<{X}, {VECTORS}, {PDL}>",
+      .instantiation = "kiln::fused_engram_gate<{X}, {VECTORS}, {CTAS}, {PDL}>",
       .params = {Param::data("x"), Param::data("kv"), Param::data("q_weight"),
                  Param::data("k_weight"), Param::data("out"), Param::scalar("eps"),
                  Param::scalar("clamp"), Param::dim("t", ScalarType::kI32),

@@ -105,7 +105,10 @@ TEST_CASE("A launch of fused_engram_gate covers every row with the threads that 
         const std::int64_t vectors = traits["VECTORS"];
         const std::int64_t threads = geometry.block.x;
         CHECK(threads % 32 == 0);
-        CHECK(threads <= (vectors == 0 ? 1024 : vectors == 1 ? 640 : 512));
+        CHECK(threads <= (vectors == 0          ? 1024
+                          : vectors == 1        ? 640
+                          : traits["CTAS"] == 2 ? 320
+                                                : 512));
         CHECK((vectors == 0 || threads * vectors * 8 >= d));
         CHECK((vectors != 0 || threads == 1024 || threads * 8 >= d));
         CHECK(geometry.grid.x >= 1);
