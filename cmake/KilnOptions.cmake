@@ -3,6 +3,13 @@
 option(KILN_BUILD_TOOLS "Build the kiln command" ${PROJECT_IS_TOP_LEVEL})
 option(KILN_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(KILN_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+# A program with a sanitizer would have to name it itself, as no user of Kiln does.
+if(PROJECT_IS_TOP_LEVEL AND NOT KILN_SANITIZE)
+  set(kiln_build_examples ON)
+else()
+  set(kiln_build_examples OFF)
+endif()
+option(KILN_BUILD_EXAMPLES "Build the examples" ${kiln_build_examples})
 option(KILN_FUZZERS "Build the fuzzers; needs clang" OFF)
 set(KILN_SANITIZE "" CACHE STRING "Sanitizers for every target, for example address,undefined")
 

@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["include", "base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests", "bench"]
+LAYERS = ["include", "base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests", "bench", "examples"]
 
 # Folder -> folders whose internal headers ("folder/x.hpp") it may include. The longest prefix rules.
 MAY_INCLUDE = {
@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "runtime": {"base", "cache", "trait_registry", "runtime"},
     "c_api": {"c_api"},
     "tools": {"base", "cache", "trait_registry", "reference", "runtime", "tools"},
+    "examples": {"examples"},
     "bench": {"base", "cache", "trait_registry", "reference", "runtime", "tests", "bench"},
     "tests": {"base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests"},
 }

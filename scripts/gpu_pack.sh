@@ -20,6 +20,8 @@ scripts/gpu_record.py digests > "$dir/digests.json"
 cp scripts/gpu_session.sh build/release/tools/kiln docs/peer_h200.md "$dir/"
 find build/release/tests/gpu -maxdepth 1 -type f -executable -exec cp -t "$dir/tests" {} +
 find build/release/bench -type f -executable \( -name '*device*' -o -name '*launch*' \) -exec cp -t "$dir/bench" {} +
+# Run by hand: it prints kernels per second.
+cp build/release/examples/kiln_example_engine "$dir/"
 # Run by hand where there are many cores; needs NVRTC there.
 cp build/release/bench/prebuild_jobs/kiln_bench_prebuild_jobs build/release/libexec/kiln/kiln-compile-worker "$dir/"
 "$dir/kiln" prebuild --arch "$arch" --cache "$dir/cache"

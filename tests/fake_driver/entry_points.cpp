@@ -511,6 +511,13 @@ KILN_FAKE CUresult cuGetProcAddress(const char* symbol, void** address, int vers
   return asked ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+// NVRTC 13 opens a libcuda.so.1 that it finds along the loader's path, and takes for granted that
+// it has this.
+KILN_FAKE CUresult cuGetExportTable(const void** table, const CUuuid*) {
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
 KILN_FAKE kiln::fake::Control* kiln_fake_driver_control();
 kiln::fake::Control* kiln_fake_driver_control() {
   return &state();

@@ -70,7 +70,12 @@ class PackagingTest(unittest.TestCase):
                     self.assertNotIn(place, text, f"{path} names {place}")
 
     def test_find_package_of_what_was_installed(self):
-        self.check_installed(self.install())
+        prefix = self.install()
+        self.check_installed(prefix)
+        examples = self.scratch / "examples"
+        run("cmake", "-S", ROOT / "examples", "-B", examples, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+            f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_CXX_COMPILER={CXX}")
+        run("cmake", "--build", examples)
 
     def test_find_package_of_what_was_moved_after_it_was_installed(self):
         self.check_installed(self.install().rename(self.scratch / "elsewhere"))

@@ -1,4 +1,5 @@
-/* The least that shows that libkiln.so is found, runs, and finds its worker: uses_c DRIVER CACHE. */
+/* The least that shows that libkiln.so is found, runs, and finds its worker: uses_c DRIVER CACHE.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,11 +40,13 @@ int main(int argc, char** argv) {
   kiln_engine* engine = NULL;
   kiln_prefetch* prefetch = NULL;
   kiln_status status;
-  if (argc != 3 || kiln_version() != KILN_VERSION_NUMBER) return 2;
+  if (argc != 3 || kiln_version() != KILN_VERSION_NUMBER)
+    return 2;
   options.driver = argv[1];
   options.cache_root = argv[2];
   options.log = log_line;
-  if (kiln_engine_create(&options, &engine) != KILN_OK) return fail("create");
+  if (kiln_engine_create(&options, &engine) != KILN_OK)
+    return fail("create");
   if (kiln_prefetch_start(engine, "n128k512_gemm_bf16", args, 3, &prefetch) != KILN_OK) {
     return fail("prefetch");
   }
@@ -55,7 +58,8 @@ int main(int argc, char** argv) {
   } else if (status != KILN_OK) {
     return fail("compile");
   }
-  if (kiln_engine_counters(engine, &counters) != KILN_OK) return fail("counters");
+  if (kiln_engine_counters(engine, &counters) != KILN_OK)
+    return fail("counters");
   printf("compiled %d\n", (int)counters.compiles);
   kiln_engine_destroy(engine);
   return complaints == 0 ? 0 : 3; /* A worker that was not found is a warning. */
