@@ -30,6 +30,8 @@ const char* error_code_name(ErrorCode code) noexcept {
       return "compiler_lost";
     case ErrorCode::kCancelled:
       return "cancelled";
+    case ErrorCode::kNotLoaded:
+      return "not_loaded";
   }
   return "unknown";
 }

@@ -75,4 +75,8 @@ void Logger::warn_once(std::string_view key, std::string_view message) const {
   logger_->warn("{}", message);
 }
 
+void Logger::info(std::string_view message) const {
+  logger_->info("{}", message);
+}
+
 }  // namespace kiln

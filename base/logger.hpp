@@ -24,6 +24,9 @@ class Logger {
   /// itself.
   void warn_once(std::string_view key, std::string_view message) const;
 
+  /// For modes that the embedder turned on to see what happens.
+  void info(std::string_view message) const;
+
  private:
   struct Seen {
     std::mutex mutex;

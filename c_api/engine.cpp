@@ -107,7 +107,7 @@ EngineOptions engine_options(const kiln_engine_options& given) {
   options.record = text(given.record);
   options.trace = text(given.trace);
   options.driver = text(given.driver);
-  options.pdl = switched_on(given.pdl, true, "options->pdl");
+  options.pdl = optional_switch(given.pdl, "options->pdl");
   options.check = optional_switch(given.check, "options->check");
   options.log.level = log_level(given.log_level);
   return options;

@@ -25,7 +25,8 @@ static_assert(same(KILN_ERROR_INVALID_ARGUMENT, ErrorCode::kInvalidArgument) &&
               same(KILN_ERROR_INTERNAL, ErrorCode::kInternal) &&
               same(KILN_ERROR_COMPILE_FORBIDDEN, ErrorCode::kCompileForbidden) &&
               same(KILN_ERROR_COMPILER_LOST, ErrorCode::kCompilerLost) &&
-              same(KILN_ERROR_CANCELLED, ErrorCode::kCancelled));
+              same(KILN_ERROR_CANCELLED, ErrorCode::kCancelled) &&
+              same(KILN_ERROR_NOT_LOADED, ErrorCode::kNotLoaded));
 
 }  // namespace
 

@@ -46,8 +46,11 @@ runtime::ProviderOptions provider_options(const EngineOptions& options,
 runtime::LauncherOptions launcher_options(const EngineOptions& options,
                                           const runtime::Environment& environment,
                                           runtime::Recorder& recorder) {
-  runtime::LauncherOptions launcher{
-      .driver_path = options.driver, .pdl = options.pdl, .check = environment.check, .used = {}};
+  runtime::LauncherOptions launcher{.driver_path = options.driver,
+                                    .pdl = environment.pdl,
+                                    .check = environment.check,
+                                    .capture_misses = environment.capture_misses,
+                                    .used = {}};
   if (recorder.on()) {
     launcher.used = [&recorder](std::span<const Variant> variants) { recorder.used(variants); };
   }
@@ -67,7 +70,7 @@ Engine::Impl::Impl(const EngineOptions& options, const runtime::Environment& env
       trace_(environment.trace, logger_),
       recorder_(environment.record, logger_),
       provider_(store_, provider_options(options, environment), logger_, trace_),
-      launcher_(launcher_options(options, environment, recorder_), provider_, trace_) {
+      launcher_(launcher_options(options, environment, recorder_), provider_, logger_, trace_) {
   for (const std::string& warning : environment.warnings) {
     logger_.warn_once(warning, warning);
   }
@@ -173,7 +176,8 @@ void Plan::launch(std::initializer_list<Arg> args, StreamHandle stream,
 }
 
 std::size_t Plan::workspace_bytes() const noexcept {
-  return static_cast<const runtime::Launcher::Call*>(call_)->plan->workspace_bytes();
+  const runtime::Plan* plan = static_cast<const runtime::Launcher::Call*>(call_)->plan;
+  return plan != nullptr ? plan->workspace_bytes() : 0;
 }
 
 Prefetch Engine::prefetch(OpHandle op, std::span<const Arg> args) {
@@ -198,6 +202,14 @@ Prefetch Engine::prefetch(const Variant& variant) {
 
 WarmupReport Engine::warmup(const WarmupRequest& request) {
   return runtime::warmup(*impl_, request);
+}
+
+std::size_t Engine::unload(std::span<const StreamHandle> streams) {
+  return value_or_throw(impl_->launcher().unload(streams));
+}
+
+std::size_t Engine::unload(std::initializer_list<StreamHandle> streams) {
+  return unload(std::span(streams.begin(), streams.size()));
 }
 
 std::vector<Variant> Engine::read_manifest(const std::string& path) const {

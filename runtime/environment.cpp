@@ -72,6 +72,18 @@ JitPolicy jit_policy() {
               fmt::format("KILN_JIT is \"{}\"; it must be allow, warn or forbid", text));
 }
 
+CaptureMisses capture_policy() {
+  const std::string text = variable("KILN_CAPTURE_MISSES");
+  if (text.empty() || text == "load") {
+    return CaptureMisses::kLoad;
+  }
+  if (text == "error") {
+    return CaptureMisses::kError;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("KILN_CAPTURE_MISSES is \"{}\"; it must be load or error", text));
+}
+
 int parse_jobs(int option, std::vector<std::string>& warnings) {
   const std::string text = variable("KILN_COMPILE_JOBS");
   if (option > 0 || text.empty()) {
@@ -122,6 +134,8 @@ Environment Environment::read(const EngineOptions& options) {
   environment.record = text(options.record, "KILN_RECORD");
   environment.trace = text(options.trace, "KILN_TRACE");
   environment.check = options.check.value_or(flag("KILN_CHECK"));
+  environment.pdl = options.pdl.value_or(variable("KILN_PDL") != "0");
+  environment.capture_misses = options.capture_misses ? *options.capture_misses : capture_policy();
   return environment;
 }
 

@@ -22,15 +22,17 @@ struct Environment {
   cache::Limits limits;               ///< Of the writable root.
   std::vector<std::string> warnings;  ///< What could not be understood, and was left out.
   bool check = false;                 ///< EngineOptions::check, else KILN_CHECK.
-  JitPolicy jit = JitPolicy::kAllow;  ///< EngineOptions::jit, else KILN_JIT.
-  bool compile_in_process = false;    ///< EngineOptions::compile_in_process, else KILN_....
-  std::string compile_worker;         ///< EngineOptions::compile_worker, else KILN_COMPILE_WORKER.
-  int compile_jobs = 0;               ///< EngineOptions::compile_jobs, else KILN_COMPILE_JOBS.
-  std::string record;                 ///< EngineOptions::record, else KILN_RECORD.
-  std::string trace;                  ///< EngineOptions::trace, else KILN_TRACE.
+  bool pdl = true;                    ///< EngineOptions::pdl, else KILN_PDL.
+  CaptureMisses capture_misses = CaptureMisses::kLoad;  ///< Else KILN_CAPTURE_MISSES.
+  JitPolicy jit = JitPolicy::kAllow;                    ///< EngineOptions::jit, else KILN_JIT.
+  bool compile_in_process = false;  ///< EngineOptions::compile_in_process, else KILN_....
+  std::string compile_worker;       ///< EngineOptions::compile_worker, else KILN_COMPILE_WORKER.
+  int compile_jobs = 0;             ///< EngineOptions::compile_jobs, else KILN_COMPILE_JOBS.
+  std::string record;               ///< EngineOptions::record, else KILN_RECORD.
+  std::string trace;                ///< EngineOptions::trace, else KILN_TRACE.
 
-  /// Throws Error(kInvalidArgument) for a KILN_JIT that is no policy: guessing one could compile
-  /// where that is forbidden.
+  /// Throws Error(kInvalidArgument) for a KILN_JIT or KILN_CAPTURE_MISSES that is none of the words
+  /// it takes: guessing one could compile, or load, where that is forbidden.
   static Environment read(const EngineOptions& options);
 };
 

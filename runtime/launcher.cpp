@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/call_text.hpp"
 #include "runtime/pointer_check.hpp"
 #include "trait_registry/check.hpp"
 #include "trait_registry/target.hpp"
@@ -36,22 +37,38 @@ class RelaxedCapture {
   bool exchanged_ = false;
 };
 
-// Loading while a stream is captured would spoil the capture on an old driver.
-Status check_capture(const Driver& driver, const std::string& op, CUstream stream) {
-  if (driver.version() >= kLoadsDuringCapture) {
-    return {};
-  }
+// Spoils no capture, unlike most other calls. One of a blocking stream shows at the legacy default
+// stream, which it would spoil, as a failure.
+bool is_captured(const Driver& driver, CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (driver.api().cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-      status != CU_STREAM_CAPTURE_STATUS_NONE) {
-    return fail(
-        ErrorCode::kDriverError,
-        fmt::format("{} is not loaded yet for these shapes and its stream is being captured; "
-                    "a driver of version {} cannot load during a capture (12.3 and newer "
-                    "can): launch it once before the capture",
-                    op, driver.version_text()));
-  }
-  return {};
+  const CUresult result = driver.api().cuStreamIsCapturing(stream, &status);
+  return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+         (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+bool loads_during_capture(const Driver& driver, CaptureMisses misses) {
+  return driver.version() >= kLoadsDuringCapture && misses == CaptureMisses::kLoad;
+}
+
+constexpr const char* kWarmUp = "warm it up before the capture, by Engine::warmup or a launch";
+
+tl::unexpected<Failure> not_loaded(const Driver& driver, const std::string& op,
+                                   const std::string& kernel) {
+  const std::string why =
+      driver.version() >= kLoadsDuringCapture
+          ? std::string("EngineOptions::capture_misses (KILN_CAPTURE_MISSES) says not to load then")
+          : fmt::format("a driver of version {} cannot load then (12.3 and newer can)",
+                        driver.version_text());
+  return fail(ErrorCode::kNotLoaded,
+              fmt::format("{}: {} is not loaded and its stream is being captured; {}: {}", op,
+                          kernel, why, kWarmUp));
+}
+
+tl::unexpected<Failure> captured(const std::string& what) {
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("Engine::unload: {} is being captured, and a kernel in a graph must stay "
+                          "loaded; end the capture first",
+                          what));
 }
 
 tl::unexpected<Failure> no_tensor(const registry::BoundOp& bound) {
@@ -119,8 +136,9 @@ Result<Context> current_context(const Driver& driver, const std::string& op,
 
 }  // namespace
 
-Launcher::Launcher(LauncherOptions options, KernelProvider& provider, Trace& trace)
-    : options_(std::move(options)), provider_(provider), trace_(trace) {}
+Launcher::Launcher(LauncherOptions options, KernelProvider& provider, const Logger& logger,
+                   Trace& trace)
+    : options_(std::move(options)), provider_(provider), logger_(logger), trace_(trace) {}
 
 Result<Launcher::Machine*> Launcher::machine() {
   std::call_once(loaded_once_, [this] {
@@ -143,6 +161,9 @@ Result<Launcher::Machine*> Launcher::machine() {
   });
   if (load_failure_) {
     return tl::unexpected(*load_failure_);
+  }
+  if (Status status = machine_storage_->driver->check_process(); !status) {
+    return tl::unexpected(std::move(status.error()));
   }
   return machine_storage_.get();
 }
@@ -199,11 +220,18 @@ Status Launcher::launch(const registry::BoundOp& bound, std::span<const Arg> arg
   if (options_.check) [[unlikely]] {
     const Driver& driver = *machine_.load(std::memory_order_acquire)->driver;
     Status status = check_pointers(driver, bound, args, **driver.device(device));
-    if (!status) {
-      return status;
-    }
+    return status ? launch_watched(bound, *plan, args, stream, options) : status;
   }
   return plan->launch(args, stream, options);
+}
+
+Status Launcher::launch_watched(const registry::BoundOp& bound, const Plan& plan,
+                                std::span<const Arg> args, CUstream stream,
+                                const LaunchOptions& options) const {
+  logger_.info("launch " + call_text(bound, args, stream, options));
+  const Driver& driver = *machine_.load(std::memory_order_acquire)->driver;
+  return is_captured(driver, stream) ? plan.launch(args, stream, options)
+                                     : plan.launch_and_wait(args, stream, options);
 }
 
 Status Launcher::launch_cold(const registry::BoundOp& bound, std::span<const Arg> args,
@@ -231,19 +259,47 @@ Status Launcher::launch_cold(const registry::BoundOp& bound, std::span<const Arg
       return status;
     }
   }
-  if (Status status = check_capture(driver, bound.op.name, stream); !status) {
-    return status;
-  }
   const PlanKey key{&bound, ordinal, problem};
-  Result<std::unique_ptr<const Plan>> made = make_plan(**machine, key, Misses::kCompile);
+  Result<std::unique_ptr<const Plan>> made = make_plan(**machine, key, stream);
   if (!made) {
     return tl::unexpected(std::move(made.error()));
   }
   if (options_.used) {
     tell_used(**made);
   }
-  const Plan* const plan = plans_.insert(key, *made);
-  return (plan != nullptr ? plan : made->get())->launch(args, stream, options);
+  const Plan* const kept = plans_.insert(key, *made);
+  const Plan& plan = kept != nullptr ? *kept : **made;
+  return options_.check ? launch_watched(bound, plan, args, stream, options)
+                        : plan.launch(args, stream, options);
+}
+
+// What is loaded already may be launched whatever the setting says, so that is tried first.
+Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const PlanKey& key,
+                                                        CUstream stream) {
+  const Driver& driver = *machine.driver;
+  if (!is_captured(driver, stream)) {
+    return make_plan(machine, key, Misses::kCompile);
+  }
+  const std::string& op = key.bound->op.name;
+  Result<std::unique_ptr<const Plan>> plan = make_plan(machine, key, Misses::kRefuse);
+  if (plan || plan.error().code != ErrorCode::kNotLoaded) {
+    return plan;
+  }
+  if (!loads_during_capture(driver, options_.capture_misses)) {
+    return not_loaded(driver, op, plan.error().message);
+  }
+  plan = make_plan(machine, key, Misses::kCompile);
+  if (plan) {
+    std::string kernels;
+    for (const PlanStep& step : (*plan)->steps()) {
+      kernels += (kernels.empty() ? "" : ", ") + to_string(step.variant);
+    }
+    logger_.warn_once("captured " + kernels,
+                      fmt::format("{}: {} was loaded while its stream was being captured, which "
+                                  "holds the capture up: {}",
+                                  op, kernels, kWarmUp));
+  }
+  return plan;
 }
 
 void Launcher::tell_used(const Plan& plan) const {
@@ -301,17 +357,19 @@ Result<const Launcher::Call*> Launcher::plan(const registry::BoundOp& bound,
   if (plan == nullptr) {
     plan = loose_plans_.emplace_back(std::move(loose)).get();
   }
-  return &calls_.emplace_back(Call{this, &bound, shapes->problem, shapes->device, plan});
+  return &calls_.emplace_back(
+      Call{this, &bound, shapes->problem, shapes->device, plan, !options_.check});
 }
 
-Status Launcher::Call::launch(std::span<const Arg> args, CUstream stream,
-                              const LaunchOptions& options) const {
-  if (launcher->options_.check) [[unlikely]] {
-    if (Status status = launcher->check_planned(*this, args); !status) {
-      return status;
-    }
+Status Launcher::launch_call(const Call& call, std::span<const Arg> args, CUstream stream,
+                             const LaunchOptions& options) const {
+  if (call.plan == nullptr) {
+    return fail(ErrorCode::kNotLoaded, call.bound->op.name +
+                                           ": Engine::unload has unloaded this plan's kernels; "
+                                           "make the plan again");
   }
-  return plan->launch(args, stream, options);
+  Status status = check_planned(call, args);
+  return status ? launch_watched(*call.bound, *call.plan, args, stream, options) : status;
 }
 
 Status Launcher::check_planned(const Call& call, std::span<const Arg> args) const {
@@ -411,6 +469,34 @@ Result<std::vector<Target>> Launcher::current_targets() {
     return tl::unexpected(device.error());
   }
   return registry::targets_for_device((*device)->capability);
+}
+
+Result<std::size_t> Launcher::unload(std::span<const StreamHandle> streams) {
+  if (machine_.load(std::memory_order_acquire) == nullptr) {
+    return 0;  // Without a driver nothing was loaded.
+  }
+  const Result<Machine*> machine = this->machine();
+  if (!machine) {
+    return tl::unexpected(machine.error());
+  }
+  const Driver& driver = *(*machine)->driver;
+  if (is_captured(driver, nullptr)) {
+    return captured("a stream of the current context");
+  }
+  for (const StreamHandle stream : streams) {
+    if (is_captured(driver, static_cast<CUstream>(stream))) {
+      return captured(fmt::format("stream {}", stream));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  for (Call& call : calls_) {
+    call.plan = nullptr;
+    call.plain = false;
+  }
+  loose_plans_.clear();
+  plans_.clear();
+  contexts_.clear();
+  return (*machine)->planner.unload();
 }
 
 Status Launcher::check_bound(const std::string& op, const DeviceInfo& device,

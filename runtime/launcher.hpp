@@ -14,6 +14,7 @@
 
 #include <kiln/engine.hpp>
 
+#include "base/logger.hpp"
 #include "base/result.hpp"
 #include "runtime/driver/driver.hpp"
 #include "runtime/driver/library_table.hpp"
@@ -28,7 +29,8 @@ namespace kiln::runtime {
 struct LauncherOptions {
   std::string driver_path;  ///< Empty: libcuda.so.1 along the loader's path.
   bool pdl = true;
-  bool check = false;  ///< Exact overlap and driver checks of pointers at each launch.
+  bool check = false;  ///< The checking mode, see EngineOptions::check.
+  CaptureMisses capture_misses = CaptureMisses::kLoad;
   /// Told of the kernels of each plan when it is first launched. May be called from any thread.
   std::function<void(std::span<const Variant>)> used;
 };
@@ -49,7 +51,7 @@ struct CallShapes {
 /// is first made. Telling contexts apart at each launch would cost a driver call.
 class Launcher {
  public:
-  Launcher(LauncherOptions options, KernelProvider& provider, Trace& trace);
+  Launcher(LauncherOptions options, KernelProvider& provider, const Logger& logger, Trace& trace);
 
   Status launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                 const LaunchOptions& options);
@@ -60,9 +62,15 @@ class Launcher {
     const registry::BoundOp* bound;
     Problem problem;
     const DeviceInfo* device;
-    const Plan* plan;
+    const Plan* plan;  ///< Null once its kernels were unloaded.
+    bool plain;        ///< There is a plan and no checking mode.
 
-    Status launch(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const;
+    Status launch(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const {
+      if (plain) [[likely]] {
+        return plan->launch(args, stream, options);
+      }
+      return launcher->launch_call(*this, args, stream, options);
+    }
   };
   Result<const Call*> plan(const registry::BoundOp& bound, std::span<const Arg> args);
 
@@ -81,6 +89,9 @@ class Launcher {
 
   /// Enough for any target that the call's kernels may be found for.
   Result<std::size_t> workspace_bytes(const registry::BoundOp& bound, std::span<const Arg> args);
+
+  /// See Engine::unload.
+  Result<std::size_t> unload(std::span<const StreamHandle> streams);
 
   /// Contract, policy, and, where a driver is there to say, the device.
   CanUse can_use(const registry::BoundOp& bound, std::span<const Arg> args);
@@ -105,10 +116,19 @@ class Launcher {
                     int& device) const;
   /// Of the checking mode: whether the arguments are what the call was planned for.
   Status check_planned(const Call& call, std::span<const Arg> args) const;
+  /// A call that is not plain.
+  Status launch_call(const Call& call, std::span<const Arg> args, CUstream stream,
+                     const LaunchOptions& options) const;
+  /// Of the checking mode: with a log line before it and a wait after each kernel.
+  Status launch_watched(const registry::BoundOp& bound, const Plan& plan, std::span<const Arg> args,
+                        CUstream stream, const LaunchOptions& options) const;
   Status launch_cold(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                      const LaunchOptions& options);
   Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
                                                 Misses misses);
+  /// A plan for a launch on this stream, which may be being captured.
+  Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
+                                                CUstream stream);
   void tell_used(const Plan& plan) const;
   /// A failure when another context is the one of the device.
   Status check_bound(const std::string& op, const DeviceInfo& device, const Context& context);
@@ -117,6 +137,7 @@ class Launcher {
 
   const LauncherOptions options_;
   KernelProvider& provider_;
+  const Logger logger_;
   Trace& trace_;
   PlanCache plans_;
 

@@ -80,6 +80,13 @@ class Attributes {
     attribute.value.clusterDim.y = cluster.y;
     attribute.value.clusterDim.z = cluster.z;
   }
+  void add_priority(int priority) noexcept {
+    next(CU_LAUNCH_ATTRIBUTE_PRIORITY).value.priority = priority;
+  }
+  void add_remote_domain() noexcept {
+    next(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).value.memSyncDomain =
+        CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+  }
   CUlaunchAttribute* data() noexcept { return attributes_.data(); }
   unsigned size() const noexcept { return size_; }
 
@@ -89,7 +96,7 @@ class Attributes {
     attribute.id = id;
     return attribute;
   }
-  std::array<CUlaunchAttribute, 3> attributes_;  // Only the first size_ are set.
+  std::array<CUlaunchAttribute, 5> attributes_;  // Only the first size_ are set.
   unsigned size_ = 0;
 };
 
@@ -110,6 +117,16 @@ Plan::Plan(std::shared_ptr<const Driver> driver, const registry::BoundOp& bound,
 
 Status Plan::launch(std::span<const Arg> args, CUstream stream,
                     const LaunchOptions& options) const {
+  return run<false>(args, stream, options);
+}
+
+Status Plan::launch_and_wait(std::span<const Arg> args, CUstream stream,
+                             const LaunchOptions& options) const {
+  return run<true>(args, stream, options);
+}
+
+template <bool kWaits>
+Status Plan::run(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const {
   if (workspace_bytes_ != 0 &&
       (options.workspace == nullptr || options.workspace_bytes < workspace_bytes_ ||
        is_misaligned(options.workspace))) {
@@ -117,6 +134,7 @@ Status Plan::launch(std::span<const Arg> args, CUstream stream,
   }
   // A kernel that cannot be told to read its constants late must not start early.
   const bool pdl = options.pdl && (options.constants_ready || bound_.constants_switch);
+  bool starts_early = pdl && !options.serialize;
   for (const PlanStep& step : steps_) {
     const std::vector<registry::BoundParam>& params = bound_.params[step.variant.kernel];
     std::array<std::uint64_t, kMaxParams> values;  // Only the first params.size() are set.
@@ -127,14 +145,21 @@ Status Plan::launch(std::span<const Arg> args, CUstream stream,
     }
     Attributes attributes;
     const Geometry& geometry = step.geometry;
-    if (pdl && step.pdl) {
+    if (starts_early && step.pdl) {
       attributes.add_pdl();
     }
+    starts_early = pdl;
     if (geometry.cooperative) {
       attributes.add_cooperative();
     }
     if (geometry.cluster != Dim3{}) {
       attributes.add_cluster(geometry.cluster);
+    }
+    if (options.priority) {
+      attributes.add_priority(*options.priority);
+    }
+    if (options.memory_sync_domain == MemorySyncDomain::kRemote) {
+      attributes.add_remote_domain();
     }
     CUlaunchConfig config;
     config.gridDimX = geometry.grid.x;
@@ -151,8 +176,27 @@ Status Plan::launch(std::span<const Arg> args, CUstream stream,
     if (result != CUDA_SUCCESS) [[unlikely]] {
       return launch_failure(step, result);
     }
+    if constexpr (kWaits) {
+      if (Status status = wait_for(step, stream); !status) {
+        return status;
+      }
+    }
   }
   return {};
+}
+
+Status Plan::wait_for(const PlanStep& step, CUstream stream) const {
+  const CUresult result = driver_->api().cuStreamSynchronize(stream);
+  if (result == CUDA_SUCCESS) {
+    return {};
+  }
+  return fail(ErrorCode::kDriverError,
+              fmt::format("{}, or what its stream held before it, failed while running: {}",
+                          name_of(step), driver_->error_text("cuStreamSynchronize", result)));
+}
+
+std::string Plan::name_of(const PlanStep& step) const {
+  return fmt::format("{}, kernel {}", bound_.op.name, bound_.op.kernels[step.variant.kernel].name);
 }
 
 Status Plan::workspace_failure(const LaunchOptions& options) const {
@@ -171,9 +215,10 @@ Status Plan::workspace_failure(const LaunchOptions& options) const {
 }
 
 Status Plan::launch_failure(const PlanStep& step, CUresult result) const {
-  std::string message =
-      fmt::format("{}, kernel {}: {}", bound_.op.name, bound_.op.kernels[step.variant.kernel].name,
-                  driver_->error_text("cuLaunchKernelEx", result));
+  if (Status process = driver_->check_process(); !process) {
+    return fail(process.error().code, name_of(step) + ": " + process.error().message);
+  }
+  std::string message = name_of(step) + ": " + driver_->error_text("cuLaunchKernelEx", result);
   if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT ||
       result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
     CUcontext current = nullptr;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <kiln/engine.hpp>
@@ -44,11 +45,19 @@ class Plan {
   /// Packs parameters and makes one driver call per kernel: no allocation, lock or other driver
   /// call. `args` must have passed the op's check with the shapes of this plan.
   Status launch(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const;
+  /// The same, and waits for each kernel, so that the error of one that fails names it. The stream
+  /// must not be being captured.
+  Status launch_and_wait(std::span<const Arg> args, CUstream stream,
+                         const LaunchOptions& options) const;
 
   std::size_t workspace_bytes() const noexcept { return workspace_bytes_; }
   std::span<const PlanStep> steps() const noexcept { return steps_; }
 
  private:
+  template <bool kWaits>
+  Status run(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const;
+  Status wait_for(const PlanStep& step, CUstream stream) const;
+  std::string name_of(const PlanStep& step) const;
   Status workspace_failure(const LaunchOptions& options) const;
   Status launch_failure(const PlanStep& step, CUresult result) const;
 

@@ -16,8 +16,16 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
 }  // namespace
 
 PlanCache::PlanCache() {
-  tables_.push_back(std::make_unique<Table>(kFirstCapacity));
-  current_.store(tables_.back().get(), std::memory_order_release);
+  clear();
+}
+
+void PlanCache::clear() {
+  const std::lock_guard lock(mutex_);
+  auto empty = std::make_unique<Table>(kFirstCapacity);
+  current_.store(empty.get(), std::memory_order_release);
+  tables_.clear();
+  tables_.push_back(std::move(empty));
+  nodes_.clear();
 }
 
 bool same_plan(const PlanKey& a, const PlanKey& b) noexcept {

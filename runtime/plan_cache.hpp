@@ -26,7 +26,7 @@ struct PlanKey {
 bool same_plan(const PlanKey& a, const PlanKey& b) noexcept;
 
 /// Plans by key. find() takes no lock and allocates nothing; insert() takes one. A plan stays where
-/// it is until the cache is destroyed.
+/// it is until clear().
 class PlanCache {
  public:
   /// An engine that sees endlessly many shapes must not grow endlessly: past this many plans, new
@@ -41,6 +41,9 @@ class PlanCache {
   /// Keeps `plan` and gives its address, or the address of one inserted before under the same key.
   /// When the cache is full it gives null and leaves `plan` alone.
   const Plan* insert(const PlanKey& key, std::unique_ptr<const Plan>& plan);
+
+  /// Destroys every plan. No other thread may be using the cache.
+  void clear();
 
  private:
   struct Node {

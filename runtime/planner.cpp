@@ -85,6 +85,18 @@ bool tries_next_target(ErrorCode code) {
 Planner::Planner(std::shared_ptr<const Driver> driver, KernelProvider& provider, Trace& trace)
     : driver_(std::move(driver)), provider_(provider), trace_(trace) {}
 
+Planner::~Planner() {
+  LibraryTable::of_process().leave(this);
+}
+
+Result<std::size_t> Planner::unload() {
+  {
+    const std::lock_guard lock(mutex_);
+    residents_.clear();
+  }
+  return LibraryTable::of_process().unload(*driver_, this);
+}
+
 Result<std::vector<Planner::Choice>> Planner::choices(const PlanRequest& request) {
   const DeviceInfo& device = request.device;
   std::vector<Choice> choices;
@@ -239,6 +251,9 @@ Result<Planner::Acquired> Planner::acquire(const registry::BoundOp& bound,
   if (std::optional<Acquired> known = resident_of(variants, context)) {
     return *known;
   }
+  if (misses == Misses::kRefuse) {
+    return fail(ErrorCode::kNotLoaded, to_string(variants.front()));
+  }
   Result<Acquired> loaded = load(variants, context, misses);
   if (!loaded) {
     return loaded;
@@ -273,7 +288,8 @@ Result<Planner::Acquired> Planner::load(std::span<const Variant> variants, const
   const Accept accept = [&](const cache::Entry& entry) -> tl::expected<void, LoadFailure> {
     TraceSpan span(trace_, entry.label, "load");
     span.arg("image_bytes", entry.image.size());
-    auto loaded = LibraryTable::of_process().load(*driver_, context, entry.image, entry.symbol);
+    auto loaded =
+        LibraryTable::of_process().load(*driver_, context, entry.image, entry.symbol, this);
     if (!loaded) {
       return tl::unexpected(std::move(loaded.error()));
     }

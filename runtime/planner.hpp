@@ -25,7 +25,8 @@ namespace kiln::runtime {
 /// What happens to a kernel that is in no cache.
 enum class Misses : std::uint8_t {
   kCompile,
-  kLeave,  ///< kCompileForbidden, for the caller to see to.
+  kLeave,   ///< kCompileForbidden, for the caller to see to.
+  kRefuse,  ///< kNotLoaded, also for one that is in a cache: only what is loaded already is used.
 };
 
 /// What to plan for. `problem` is a checked call's; its target is set anew for each candidate.
@@ -44,6 +45,9 @@ struct PlanRequest {
 class Planner {
  public:
   Planner(std::shared_ptr<const Driver> driver, KernelProvider& provider, Trace& trace);
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+  ~Planner();
 
   Result<std::unique_ptr<const Plan>> make(const PlanRequest& request);
 
@@ -57,6 +61,9 @@ class Planner {
   /// Finds or compiles one kernel of the op and loads it into the context.
   Status load(const registry::BoundOp& bound, const Variant& variant, const Context& context,
               Misses misses);
+
+  /// See LibraryTable::unload. What was planned before must not be launched any more.
+  Result<std::size_t> unload();
 
   /// Libraries that this planner was the first of the process to load.
   std::uint64_t libraries_loaded() const noexcept {

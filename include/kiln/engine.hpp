@@ -45,6 +45,15 @@ enum class JitPolicy : std::uint8_t {
             ///< will do, from every layer.
 };
 
+/// What happens when a stream is being captured into a graph and a call on it needs a kernel that
+/// the engine has not loaded. Drivers before 12.3 cannot load then, so with them it is always
+/// kError.
+enum class CaptureMisses : std::uint8_t {
+  kLoad,   ///< It is compiled, where JitPolicy allows that, and loaded; the capture goes on, and a
+           ///< warning names it, to be warmed up.
+  kError,  ///< kNotLoaded, before any driver call that would spoil the capture.
+};
+
 /// Settings of an engine, read once when it is made. A field left empty falls back to the
 /// environment variable named beside it, which is also read only then.
 struct EngineOptions {
@@ -105,23 +114,41 @@ struct EngineOptions {
   std::string nvrtc;
   /// Path of libcuda.so.1. Else the loader's path.
   std::string driver;
-  /// Use programmatic dependent launch where an op and the device support it.
-  bool pdl = true;
-  /// Exact overlap checks of strided tensors and driver checks of pointers at each launch. Else
-  /// KILN_CHECK=1.
+  /// Use programmatic dependent launch where an op and the device support it. Else KILN_PDL=0 turns
+  /// it off.
+  std::optional<bool> pdl;
+  /// Else KILN_CAPTURE_MISSES: load or error. Default kLoad.
+  std::optional<CaptureMisses> capture_misses;
+  /// The checking mode, for finding what is wrong. At each launch, also a plan's: the op's contract
+  /// with exact overlap checks of strided tensors, and driver checks of pointers; a line at
+  /// LogLevel::kInfo with op, arguments and stream; and, unless the stream is being captured, a
+  /// wait for each kernel, so that one that fails is named. Else KILN_CHECK=1.
   std::optional<bool> check;
   LogSink log;
 };
 
+/// In which order the memory operations of kernels that run at the same time wait for each other;
+/// see the CUDA guide. Without effect on devices before 9.0.
+enum class MemorySyncDomain : std::uint8_t {
+  kDefault,
+  kRemote,  ///< For kernels that talk to other devices, so that others need not wait for that.
+};
+
 /// Per-call switches.
 struct LaunchOptions {
-  /// Off: this launch waits for its predecessor to finish, as without PDL.
+  /// Off: no kernel of this launch starts before its predecessor has finished, as without PDL.
   bool pdl = true;
+  /// The first kernel of this launch starts when its predecessor has finished. Those after it, of
+  /// an op of several, still start early: for finding which two kernels disagree.
+  bool serialize = false;
   /// False: a kernel of this stream may have just written a `constant` argument; its reads move
   /// behind the PDL wait.
   bool constants_ready = true;
   void* workspace = nullptr;  ///< Device memory, 256-byte aligned, at least workspace_bytes().
   std::size_t workspace_bytes = 0;
+  /// As cuCtxGetStreamPriorityRange counts; less is more urgent. Left out: the stream's.
+  std::optional<int> priority{};
+  MemorySyncDomain memory_sync_domain = MemorySyncDomain::kDefault;
 };
 
 /// The answer of can_use.
@@ -245,13 +272,14 @@ class Plan {
   /// the dtypes, shapes and device that the plan was made for, and keep the op's contract; only
   /// their pointers, strides and scalars may differ. That is checked, like everything that a launch
   /// by op checks, in the checking mode (EngineOptions::check) only, and otherwise trusted.
-  /// `stream` must belong to the plan's context; the driver refuses any other.
+  /// `stream` must belong to the plan's context; the driver refuses any other. Throws kNotLoaded
+  /// after Engine::unload.
   void launch(std::span<const Arg> args, StreamHandle stream,
               const LaunchOptions& options = {}) const;
   void launch(std::initializer_list<Arg> args, StreamHandle stream,
               const LaunchOptions& options = {}) const;
 
-  std::size_t workspace_bytes() const noexcept;  ///< Of LaunchOptions::workspace.
+  std::size_t workspace_bytes() const noexcept;  ///< Of LaunchOptions; 0 after Engine::unload.
 
  private:
   friend class Engine;
@@ -310,7 +338,14 @@ class Prefetch {
 /// launched. All members may be called from any thread. Errors are thrown as kiln::Error.
 ///
 /// Compiled kernels that were loaded into the driver stay loaded until the process ends, whatever
-/// becomes of the engine, so a captured graph outlives it.
+/// becomes of the engine, so a captured graph outlives it; engines of a process share them. Only
+/// unload() says otherwise.
+///
+/// A process that is forked from one in which an engine has used the driver cannot use CUDA; there
+/// everything that needs the driver is kDriverUnavailable. Fork before, or exec after.
+///
+/// Once a kernel has failed on the device, every CUDA call in the process fails, and each error
+/// says so: the process must end.
 class Engine {
  public:
   explicit Engine(const EngineOptions& options = {});
@@ -362,6 +397,18 @@ class Engine {
   /// current context; a later call of any of it neither compiles nor loads. What cannot be had is
   /// in the report.
   WarmupReport warmup(const WarmupRequest& request);
+
+  /// Unloads from the driver every kernel that this engine uses and no other living engine of the
+  /// process does; says how many libraries that were. What was planned is forgotten: a later launch
+  /// plans and loads again, and a Plan that was made before throws kNotLoaded.
+  ///
+  /// The caller sees to it that the kernels' work has finished, that no graph with them, whichever
+  /// engine it was captured with, is launched again, and that no other thread is using this engine.
+  /// Refused (kInvalidArgument) while a capture is under way on one of `streams`, or on a stream of
+  /// the current context that synchronises with the legacy default stream; the driver does not tell
+  /// of others, and a capture on one that is not named is spoiled.
+  std::size_t unload(std::span<const StreamHandle> streams);
+  std::size_t unload(std::initializer_list<StreamHandle> streams);
 
   /// The variants of a manifest (EngineOptions::record), for a warm-up or a prebuild. Those that
   /// are no longer among this engine's ops are left out with a warning. Throws kIo and

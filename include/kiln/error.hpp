@@ -24,6 +24,8 @@ enum class ErrorCode : int {
   kCompileForbidden = 11,  ///< A kernel is in no cache, and the policy forbids compiling it.
   kCompilerLost = 12,      ///< The compiler crashed or did not finish in time, twice in a row.
   kCancelled = 13,         ///< Given up unfinished, because somebody asked for that.
+  kNotLoaded = 14,  ///< A kernel is not loaded and may not be now: its stream is being captured, or
+                    ///< its plan's engine has unloaded it.
 };
 
 /// The code's name as it appears in messages and JSON, for example "invalid_argument".

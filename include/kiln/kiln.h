@@ -86,7 +86,8 @@ enum {
   KILN_ERROR_INTERNAL = 10,            /* A broken invariant, or no memory. */
   KILN_ERROR_COMPILE_FORBIDDEN = 11,   /* In no cache, and the policy forbids compiling. */
   KILN_ERROR_COMPILER_LOST = 12,       /* The compiler crashed or hung, twice in a row. */
-  KILN_ERROR_CANCELLED = 13            /* Given up unfinished, because somebody asked for that. */
+  KILN_ERROR_CANCELLED = 13,           /* Given up unfinished, because somebody asked for that. */
+  KILN_ERROR_NOT_LOADED = 14           /* Missing while its stream is being captured. */
 };
 
 /* What the last failure on this thread was, in words: what was asked, what was found, what can be
@@ -158,7 +159,7 @@ typedef struct kiln_engine_options {
   int64_t compile_wait_seconds;       /* For another process that compiles it; 600; -1: never. */
   const char* record;                 /* Manifest file to keep. KILN_RECORD. */
   const char* trace;                  /* Trace file to append to. KILN_TRACE. */
-  int32_t pdl;                        /* Programmatic dependent launch. On. */
+  int32_t pdl;                        /* Programmatic dependent launch. KILN_PDL; on. */
   int32_t check;                      /* Checks at each launch. KILN_CHECK. */
   kiln_log_callback log;              /* NULL: no lines. */
   void* log_user;                     /* Handed to it. */

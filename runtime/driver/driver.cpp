@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
+#include <unistd.h>
 
 namespace kiln::runtime {
 namespace {
@@ -34,6 +35,26 @@ tl::unexpected<Failure> unavailable(std::string message) {
   return fail(ErrorCode::kDriverUnavailable, std::move(message));
 }
 
+// Codes that a kernel's failure on the device leaves behind for the rest of the process.
+bool is_sticky(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Driver>> Driver::load(const std::string& path) {
@@ -52,6 +73,7 @@ Result<std::shared_ptr<const Driver>> Driver::load(const std::string& path) {
   const std::shared_ptr<Driver> driver(new Driver());
   driver->handle_ = handle;
   driver->path_ = loaded_path(handle, asked);
+  driver->process_ = getpid();
   if (Status status = driver->resolve(); !status) {
     return tl::unexpected(std::move(status.error()));
   }
@@ -105,8 +127,13 @@ Status Driver::resolve() {
 
 Status Driver::read_devices() {
   if (const CUresult result = api_.cuInit(0); result != CUDA_SUCCESS) {
-    return unavailable(fmt::format("the CUDA driver {} (version {}) has no usable device: {}",
-                                   path_, version_text(), error_text("cuInit", result)));
+    return unavailable(
+        fmt::format("the CUDA driver {} (version {}) has no usable device: {}{}", path_,
+                    version_text(), error_text("cuInit", result),
+                    result == CUDA_ERROR_NOT_INITIALIZED
+                        ? "; a process that was forked from one that used CUDA cannot use it: fork "
+                          "before the first use, or exec after"
+                        : ""));
   }
   int count = 0;
   if (Status status = check("cuDeviceGetCount", api_.cuDeviceGetCount(&count)); !status) {
@@ -156,9 +183,25 @@ std::string Driver::error_text(const char* call, CUresult result) const {
   const char* text = nullptr;
   api_.cuGetErrorName(result, &name);
   api_.cuGetErrorString(result, &text);
-  return fmt::format("{} failed: {} ({})", call,
+  return fmt::format("{} failed: {} ({}){}", call,
                      name != nullptr ? name : fmt::format("CUresult {}", static_cast<int>(result)),
-                     text != nullptr ? text : "no description");
+                     text != nullptr ? text : "no description",
+                     is_sticky(result)
+                         ? "; a kernel has failed on the device, and every CUDA call of this "
+                           "process fails from now on: end it, and run it with KILN_CHECK=1 to "
+                           "have the kernel named"
+                         : "");
+}
+
+Status Driver::check_process() const {
+  const pid_t process = getpid();
+  if (process == process_) {
+    return {};
+  }
+  return unavailable(
+      fmt::format("this process ({}) was forked from one ({}) that had used the CUDA driver, and "
+                  "CUDA does not work after that: fork before the first use, or exec after",
+                  process, process_));
 }
 
 Status Driver::check(const char* call, CUresult result) const {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 #include <kiln/target.hpp>
 
 #include "base/result.hpp"
@@ -40,13 +42,15 @@ class Driver {
   const std::string& path() const noexcept { return path_; }  ///< Of the file that was opened.
   /// Equal for two Drivers exactly when they are the same loaded library.
   const void* identity() const noexcept { return handle_; }
+  /// kDriverUnavailable in a process that was forked from the one that loaded this.
+  Status check_process() const;
 
   std::span<const DeviceInfo> devices() const noexcept { return devices_; }
   /// The device, or kInvalidArgument saying how many there are.
   Result<const DeviceInfo*> device(int ordinal) const;
 
   /// Success, or kDriverError: "cuLaunchKernelEx failed: CUDA_ERROR_INVALID_VALUE (invalid
-  /// argument)".
+  /// argument)". An error that every later call will give too says so.
   Status check(const char* call, CUresult result) const;
   std::string error_text(const char* call, CUresult result) const;
 
@@ -60,6 +64,7 @@ class Driver {
   DriverApi api_;
   int version_ = 0;
   std::vector<DeviceInfo> devices_;
+  pid_t process_ = -1;  // That loaded it.
 };
 
 }  // namespace kiln::runtime

@@ -58,7 +58,8 @@ LibraryTable& LibraryTable::of_process() {
 tl::expected<LibraryTable::Loaded, LoadFailure> LibraryTable::load(const Driver& driver,
                                                                    const Context& context,
                                                                    std::string_view image,
-                                                                   const std::string& symbol) {
+                                                                   const std::string& symbol,
+                                                                   const void* user) {
   const LibraryKey key{driver.identity(), cache::digest(image), image.size()};
   const std::lock_guard lock(mutex_);
   const auto known = libraries_.find(key);
@@ -66,6 +67,7 @@ tl::expected<LibraryTable::Loaded, LoadFailure> LibraryTable::load(const Driver&
   if (known != libraries_.end()) {
     const auto function = known->second.functions.find({context.id, symbol});
     if (function != known->second.functions.end()) {
+      known->second.users.insert(user);
       return Loaded{function->second.get(), false};
     }
     handle = known->second.handle;
@@ -86,9 +88,38 @@ tl::expected<LibraryTable::Loaded, LoadFailure> LibraryTable::load(const Driver&
   }
   Library& library = libraries_[key];
   library.handle = handle;
+  library.users.insert(user);
   auto& slot = library.functions[{context.id, symbol}];
   slot = std::make_unique<LoadedFunction>(LoadedFunction{*function, 0});
   return Loaded{slot.get(), fresh};
+}
+
+void LibraryTable::leave(const void* user) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, library] : libraries_) {
+    library.users.erase(user);
+  }
+}
+
+Result<std::size_t> LibraryTable::unload(const Driver& driver, const void* user) {
+  const std::lock_guard lock(mutex_);
+  std::size_t unloaded = 0;
+  CUresult failed = CUDA_SUCCESS;
+  for (auto at = libraries_.begin(); at != libraries_.end();) {
+    const bool alone = at->second.users.erase(user) > 0 && at->second.users.empty();
+    const CUresult result = alone ? driver.api().cuLibraryUnload(at->second.handle) : CUDA_SUCCESS;
+    if (alone && result == CUDA_SUCCESS) {
+      at = libraries_.erase(at);
+      ++unloaded;
+      continue;
+    }
+    failed = result != CUDA_SUCCESS ? result : failed;
+    ++at;
+  }
+  if (failed != CUDA_SUCCESS) {
+    return tl::unexpected(driver.check("cuLibraryUnload", failed).error());
+  }
+  return unloaded;
 }
 
 Status LibraryTable::allow_shared(const Driver& driver, LoadedFunction& function,

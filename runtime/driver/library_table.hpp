@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -28,9 +29,12 @@ struct LoadedFunction {
 ///
 /// Loaded libraries live until the process ends: a captured graph may hold a function long after
 /// the engine that loaded it is gone, and there is no way to ask. So engines share one table, which
-/// loads equal bytes once however many engines come and go, never unloads, and is itself never
-/// destroyed (at exit the driver may already be gone). It is the one piece of process-wide state in
-/// Kiln. All members may be called from any thread. Not on the path of a warm launch.
+/// loads equal bytes once however many engines come and go, unloads only when it is told to, and is
+/// itself never destroyed (at exit the driver may already be gone). It is the one piece of
+/// process-wide state in Kiln. All members may be called from any thread. Not on the path of a warm
+/// launch.
+///
+/// Who loads a function names itself as its user, by any address of its own, until leave().
 class LibraryTable {
  public:
   static LibraryTable& of_process();
@@ -44,7 +48,15 @@ class LibraryTable {
   /// `context`, which must be current, and its code onto the device where the driver can be told
   /// to.
   tl::expected<Loaded, LoadFailure> load(const Driver& driver, const Context& context,
-                                         std::string_view image, const std::string& symbol);
+                                         std::string_view image, const std::string& symbol,
+                                         const void* user);
+
+  /// There is no such user any more. Its libraries stay.
+  void leave(const void* user);
+
+  /// Unloads the libraries that have this user and no other, whose functions are then gone, and
+  /// says how many those were. It is no user of the others any more either.
+  Result<std::size_t> unload(const Driver& driver, const void* user);
 
   /// Lets the function be launched with this much dynamic shared memory. Raises, never lowers.
   Status allow_shared(const Driver& driver, LoadedFunction& function, int dynamic_bytes);
@@ -52,6 +64,7 @@ class LibraryTable {
  private:
   struct Library {
     CUlibrary handle = nullptr;
+    std::set<const void*> users;
     // By context id and symbol.
     std::map<std::pair<unsigned long long, std::string>, std::unique_ptr<LoadedFunction>> functions;
   };

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <elf.h>
+#include <unistd.h>
 
 #include "runtime/driver/api.hpp"
 #include "tests/fake_driver/state.hpp"
@@ -87,6 +88,8 @@ const EntryPoint* find_entry_point(const char* name);
 
 KILN_FAKE CUresult cuInit(unsigned) {
   KILN_FAKE_ENTER(cuInit)
+  pid_t none = 0;
+  state().process.compare_exchange_strong(none, getpid());
   const std::lock_guard lock(state().mutex);
   return state().devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
@@ -104,6 +107,9 @@ KILN_FAKE CUresult cuGetErrorName(CUresult error, const char** text) {
     *text = #name;            \
     return CUDA_SUCCESS;
     KILN_FAKE_ERROR(CUDA_ERROR_INVALID_VALUE)
+    KILN_FAKE_ERROR(CUDA_ERROR_NOT_INITIALIZED)
+    KILN_FAKE_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    KILN_FAKE_ERROR(CUDA_ERROR_LAUNCH_FAILED)
     KILN_FAKE_ERROR(CUDA_ERROR_OUT_OF_MEMORY)
     KILN_FAKE_ERROR(CUDA_ERROR_NO_DEVICE)
     KILN_FAKE_ERROR(CUDA_ERROR_INVALID_IMAGE)
@@ -215,6 +221,9 @@ KILN_FAKE CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit
   KILN_FAKE_ENTER(cuLibraryLoadData)
   const std::lock_guard lock(state().mutex);
   state().load_modes.push_back(thread_capture_mode());
+  if (const CUresult forbidden = state().forbidden_by_captures(); forbidden != CUDA_SUCCESS) {
+    return forbidden;
+  }
   const std::size_t bytes = elf_bytes(code);
   if (bytes == 0) {
     return CUDA_ERROR_INVALID_IMAGE;
@@ -233,6 +242,9 @@ KILN_FAKE CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit
 KILN_FAKE CUresult cuLibraryUnload(CUlibrary library) {
   KILN_FAKE_ENTER(cuLibraryUnload)
   const std::lock_guard lock(state().mutex);
+  if (const CUresult forbidden = state().forbidden_by_captures(); forbidden != CUDA_SUCCESS) {
+    return forbidden;
+  }
   library->loaded = false;
   return CUDA_SUCCESS;
 }
@@ -268,6 +280,9 @@ KILN_FAKE CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
 KILN_FAKE CUresult cuFuncLoad(CUfunction function) {
   KILN_FAKE_ENTER(cuFuncLoad)
   const std::lock_guard lock(state().mutex);
+  if (const CUresult forbidden = state().forbidden_by_captures(); forbidden != CUDA_SUCCESS) {
+    return forbidden;
+  }
   function->resident = true;
   return CUDA_SUCCESS;
 }
@@ -313,7 +328,7 @@ KILN_FAKE CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction fun
     return CUDA_SUCCESS;
   }
   const std::lock_guard lock(state().mutex);
-  if (!owns(state().functions, function)) {
+  if (!owns(state().functions, function) || !function->kernel->library->loaded) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   if (config->hStream != nullptr && config->hStream->context != function->context) {
@@ -353,8 +368,17 @@ KILN_FAKE CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribu
 KILN_FAKE CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   KILN_FAKE_ENTER(cuStreamIsCapturing)
   const std::lock_guard lock(state().mutex);
-  *status = stream != nullptr && stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                                                   : CU_STREAM_CAPTURE_STATUS_NONE;
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (stream == nullptr) {
+    const auto blocks = [](const CUstream_st& other) { return other.capturing && other.blocking; };
+    const auto& streams = state().streams;
+    return std::any_of(streams.begin(), streams.end(), blocks) ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+                                                               : CUDA_SUCCESS;
+  }
+  if (stream->capturing) {
+    *status =
+        stream->spoiled ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  }
   return CUDA_SUCCESS;
 }
 
@@ -370,8 +394,13 @@ KILN_FAKE CUresult cuStreamCreate(CUstream* stream, unsigned) {
   return CUDA_SUCCESS;
 }
 
-KILN_FAKE CUresult cuStreamSynchronize(CUstream) {
+KILN_FAKE CUresult cuStreamSynchronize(CUstream stream) {
   KILN_FAKE_ENTER(cuStreamSynchronize)
+  const std::lock_guard lock(state().mutex);
+  if (stream != nullptr && stream->capturing) {
+    stream->spoiled = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   return CUDA_SUCCESS;
 }
 

@@ -59,7 +59,12 @@ class Control {
   /// Of the calling thread; null for none. Initially none.
   virtual void set_current(CUcontext context) = 0;
   virtual CUstream make_stream(CUcontext context) = 0;
+  /// Of a stream that synchronises with the legacy default stream; make_stream's do not.
+  virtual CUstream make_blocking_stream(CUcontext context) = 0;
   virtual void set_capturing(CUstream stream, bool capturing) = 0;
+  /// Whether a call that a capture forbids was made while this stream was being captured. Every
+  /// capture counts as of the global mode.
+  virtual bool spoiled(CUstream stream) = 0;
 
   /// The next `times` calls of the function fail.
   virtual void fail(const std::string& function, CUresult result, int times) = 0;

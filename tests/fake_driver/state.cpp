@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include <unistd.h>
+
 namespace kiln::fake {
 namespace {
 
@@ -38,6 +40,9 @@ CUresult State::enter(const char* function) {
   if (!recording.load(std::memory_order_relaxed)) {
     return CUDA_SUCCESS;
   }
+  if (const pid_t first = process.load(); first != 0 && first != getpid()) {
+    return CUDA_ERROR_NOT_INITIALIZED;  // As the real one after a fork.
+  }
   const std::lock_guard lock(mutex);
   calls_.emplace_back(function);
   const auto failure = failures_.find(function);
@@ -70,13 +75,40 @@ void State::set_current(CUcontext context) {
 
 CUstream State::make_stream(CUcontext context) {
   const std::lock_guard lock(mutex);
-  streams.push_back({context, false});
+  streams.push_back({.context = context});
+  return &streams.back();
+}
+
+CUstream State::make_blocking_stream(CUcontext context) {
+  const std::lock_guard lock(mutex);
+  streams.push_back({.context = context, .blocking = true});
   return &streams.back();
 }
 
 void State::set_capturing(CUstream stream, bool capturing) {
   const std::lock_guard lock(mutex);
   stream->capturing = capturing;
+  stream->spoiled = stream->spoiled && !capturing;
+}
+
+bool State::spoiled(CUstream stream) {
+  const std::lock_guard lock(mutex);
+  return stream->spoiled;
+}
+
+CUresult State::forbidden_by_captures() {
+  constexpr int kRelaxedModeLoads = 12030;
+  if (thread_capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED && version >= kRelaxedModeLoads) {
+    return CUDA_SUCCESS;
+  }
+  CUresult result = CUDA_SUCCESS;
+  for (CUstream_st& stream : streams) {
+    if (stream.capturing) {
+      stream.spoiled = true;
+      result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+  }
+  return result;
 }
 
 void State::fail(const std::string& function, CUresult result, int times) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "tests/fake_driver/fake_driver.hpp"
 
 // What the handles point to, and the fake's one state. Handles are addresses of these, so a wrong
@@ -21,6 +23,8 @@ struct CUctx_st {
 struct CUstream_st {
   CUcontext context = nullptr;
   bool capturing = false;
+  bool spoiled = false;
+  bool blocking = false;
 };
 struct CUlib_st {
   std::string image;
@@ -46,7 +50,9 @@ class State final : public Control {
   CUcontext make_context(int device) override;
   void set_current(CUcontext context) override;
   CUstream make_stream(CUcontext context) override;
+  CUstream make_blocking_stream(CUcontext context) override;
   void set_capturing(CUstream stream, bool capturing) override;
+  bool spoiled(CUstream stream) override;
   void fail(const std::string& function, CUresult result, int times) override;
   void refuse_images(const std::string& part) override;
   void describe_kernel(const std::string& symbol, std::vector<std::size_t> param_bytes) override;
@@ -65,6 +71,9 @@ class State final : public Control {
 
   /// Records a call; the failure that was asked for it, else success.
   CUresult enter(const char* function);
+  /// For a call that captures forbid: unless this thread's mode allows it, it fails, and every
+  /// capture under way is spoiled. With the mutex held.
+  CUresult forbidden_by_captures();
 
   std::mutex mutex;  ///< Guards what follows.
   std::vector<Device> devices{Device{}};
@@ -89,6 +98,7 @@ class State final : public Control {
   float event_milliseconds = 0.1F;
 
   std::atomic<bool> recording{true};
+  std::atomic<pid_t> process{0};  ///< That called cuInit first.
 
  private:
   std::atomic<std::uint64_t> total_{0};

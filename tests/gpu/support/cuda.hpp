@@ -119,8 +119,9 @@ class GuardedBuffer {
 class Graph {
  public:
   template <class Record>
-  Graph(const Stream& stream, Record&& record) {
-    KILN_CU(cuStreamBeginCapture, stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  Graph(const Stream& stream, Record&& record,
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
+    KILN_CU(cuStreamBeginCapture, stream.get(), mode);
     record();
     KILN_CU(cuStreamEndCapture, stream.get(), &graph_);
     KILN_CU(cuGraphInstantiate, &executable_, graph_, 0);
@@ -131,6 +132,7 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
+  CUgraph get() const noexcept { return graph_; }
   void launch(const Stream& stream) const { KILN_CU(cuGraphLaunch, executable_, stream.get()); }
 
  private:
@@ -146,6 +148,8 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(const Stream& stream) const { KILN_CU(cuEventRecord, event_, stream.get()); }
+  /// What is put on `stream` from now on waits for what was recorded.
+  void hold(const Stream& stream) const { KILN_CU(cuStreamWaitEvent, stream.get(), event_, 0U); }
   void synchronize() const { KILN_CU(cuEventSynchronize, event_); }
   /// Milliseconds from `start` to this event; both must have completed.
   float since(const Event& start) const {

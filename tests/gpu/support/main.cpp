@@ -7,10 +7,14 @@
 #include <string>
 
 #include "tests/gpu/support/cuda.hpp"
+#include "tests/gpu/support/exit_child.hpp"
 #include "tests/support/catch.hpp"
 
 int main(int argc, char** argv) {
   constexpr int kSkipped = 77;
+  if (argc == 3 && std::string(argv[1]) == kiln::gpu::kExitChildFlag) {
+    return kiln::gpu::exit_with_a_graph_alive(argv[2]);
+  }
   const std::string reason = kiln::gpu::why_no_device();
   if (!reason.empty()) {
     std::printf("skipped: GPU tests need a CUDA device and %s\n", reason.c_str());

@@ -63,34 +63,4 @@ TEST_CASE("A first launch that fails does not tie the engine to its context") {
   CHECK(machine.fake().launches().at(0).context == other);
 }
 
-TEST_CASE("A kernel missing at capture is loaded in relaxed mode, which is put back after") {
-  ScaleMachine machine;
-  Engine engine = machine.engine();
-  CUstream stream = machine.fake().make_stream(machine.context);
-  machine.fake().set_capturing(stream, true);
-  ScaleCall().launch(engine, stream);
-  CHECK(machine.fake().load_capture_modes() ==
-        std::vector<CUstreamCaptureMode>{CU_STREAM_CAPTURE_MODE_RELAXED});
-  CHECK(machine.fake().capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
-  CHECK(machine.fake().launches().size() == 1);
-}
-
-TEST_CASE("A driver before 12.3 is not asked to load during a capture (field report 122)") {
-  ScaleMachine machine({.toolchain_major = 12});
-  machine.fake().set_version(12020);
-  Engine engine = machine.engine();
-  CUstream stream = machine.fake().make_stream(machine.context);
-  machine.fake().set_capturing(stream, true);
-  const std::string message =
-      error_of(ErrorCode::kDriverError, [&] { ScaleCall().launch(engine, stream); });
-  CHECK(contains(message, "scale"));
-  CHECK(contains(message, "12.2"));
-  CHECK(machine.fake().count("cuLibraryLoadData") == 0);
-  machine.fake().set_capturing(stream, false);
-  ScaleCall().launch(engine, stream);
-  machine.fake().set_capturing(stream, true);
-  ScaleCall().launch(engine, stream);
-  CHECK(machine.fake().launches().size() == 2);
-}
-
 }  // namespace kiln::test

@@ -77,6 +77,39 @@ TEST_CASE("KILN_CHECK turns the checking mode on, and the option decides when it
   CHECK_FALSE(runtime::Environment::read(open).check);
 }
 
+TEST_CASE("KILN_PDL=0 turns PDL off, and the option decides when it is set") {
+  EngineOptions open;
+  EngineOptions on;
+  on.pdl = true;
+  {
+    const Variable pdl("KILN_PDL", "0");
+    CHECK_FALSE(runtime::Environment::read(open).pdl);
+    CHECK(runtime::Environment::read(on).pdl);
+  }
+  const Variable pdl("KILN_PDL", nullptr);
+  CHECK(runtime::Environment::read(open).pdl);
+  on.pdl = false;
+  CHECK_FALSE(runtime::Environment::read(on).pdl);
+}
+
+TEST_CASE("KILN_CAPTURE_MISSES is load or error, and another word is refused") {
+  EngineOptions open;
+  EngineOptions load;
+  load.capture_misses = CaptureMisses::kLoad;
+  {
+    const Variable none("KILN_CAPTURE_MISSES", nullptr);
+    CHECK(runtime::Environment::read(open).capture_misses == CaptureMisses::kLoad);
+  }
+  {
+    const Variable error("KILN_CAPTURE_MISSES", "error");
+    CHECK(runtime::Environment::read(open).capture_misses == CaptureMisses::kError);
+    CHECK(runtime::Environment::read(load).capture_misses == CaptureMisses::kLoad);
+  }
+  const Variable wrong("KILN_CAPTURE_MISSES", "refuse");
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument, [&] { runtime::Environment::read(open); }),
+                 "load or error"));
+}
+
 TEST_CASE("Sharing a cache is agreed to by a variable or by an option, which wins") {
   EngineOptions open;
   EngineOptions off;

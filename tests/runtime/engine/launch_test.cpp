@@ -228,6 +228,48 @@ TEST_CASE("The PDL attribute is left out when the call turns it off (field repor
 }
 
 TEST_CASE(
+    "A serialized launch waits for its predecessor and keeps PDL between its own kernels "
+    "(field report 141)") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  engine.register_op(two_step_op());
+  plant(engine, "two_step", "sm_90", machine.cache_root());
+  const Tensor x(address(0x10000), DType::kF32, {2, 32});
+  const Tensor out(address(0x20000), DType::kF32, {2, 32});
+  LaunchOptions options{.workspace = address(0x40000), .workspace_bytes = 8};
+  const Plan plan = engine.plan("two_step", {x, out});
+  const auto pdl_of_each = [&] {
+    std::vector<bool> with;
+    for (const fake::Launch& launch : machine.fake().launches()) {
+      with.push_back(launch.attribute(kPdl) != nullptr);
+    }
+    machine.fake().forget_calls();
+    return with;
+  };
+  options.serialize = true;
+  engine.launch("two_step", {x, out}, nullptr, options);
+  plan.launch({x, out}, nullptr, options);
+  CHECK(pdl_of_each() == std::vector<bool>{false, true, false, true});
+  options.pdl = false;
+  plan.launch({x, out}, nullptr, options);
+  CHECK(pdl_of_each() == std::vector<bool>{false, false});
+}
+
+TEST_CASE("Priority and memory domain are attributes of the launches that ask for them") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  ScaleCall().launch(engine, nullptr,
+                     {.priority = -5, .memory_sync_domain = MemorySyncDomain::kRemote});
+  const fake::Launch launch = only_launch(machine);
+  CHECK(launch.attributes.size() == 3);
+  REQUIRE(launch.attribute(CU_LAUNCH_ATTRIBUTE_PRIORITY) != nullptr);
+  CHECK(launch.attribute(CU_LAUNCH_ATTRIBUTE_PRIORITY)->value.priority == -5);
+  REQUIRE(launch.attribute(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN) != nullptr);
+  CHECK(launch.attribute(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN)->value.memSyncDomain ==
+        CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
+}
+
+TEST_CASE(
     "The PDL attribute is left out when the engine turns PDL off, and so is the trait (field "
     "report 136)") {
   ScaleMachine machine;
@@ -419,18 +461,6 @@ TEST_CASE("A driver without cuFuncLoad loads and launches all the same") {
   ScaleCall().launch(engine);
   CHECK(machine.fake().count("cuFuncLoad") == 0);
   CHECK(machine.fake().launches().size() == 1);
-}
-
-TEST_CASE("Engines share loaded libraries, which stay loaded when an engine goes") {
-  ScaleMachine machine;
-  for (int i = 0; i < 5; ++i) {
-    Engine engine = machine.engine();
-    ScaleCall().launch(engine);
-    CHECK(engine.counters().libraries_loaded == (i == 0 ? 1U : 0U));
-  }
-  CHECK(machine.fake().count("cuLibraryLoadData") == 1);
-  CHECK(machine.fake().count("cuLibraryUnload") == 0);
-  CHECK(machine.fake().launches().size() == 5);
 }
 
 TEST_CASE("Shapes that share a kernel look it up and load it once") {
