@@ -81,9 +81,9 @@ void DeviceCall::reset(unsigned char poison) {
       driver_->check("cuStreamSynchronize", driver_->api().cuStreamSynchronize(nullptr)));
 }
 
-void DeviceCall::launch(runtime::Stream& stream, bool pdl) const {
+void DeviceCall::launch(CUstream stream, bool pdl) const {
   void* const workspace = workspace_.empty() ? nullptr : workspace_.front().data();
-  engine_->launch(op_, args_, stream.get(),
+  engine_->launch(op_, args_, stream,
                   {.pdl = pdl, .workspace = workspace, .workspace_bytes = workspace_bytes_});
 }
 

@@ -26,7 +26,10 @@ class DeviceCall {
   /// Gives tensors that are updated in place their first values again, and every byte of the
   /// other outputs and of the workspace the value `poison`. Done when it returns.
   void reset(unsigned char poison);
-  void launch(runtime::Stream& stream, bool pdl) const;
+  void launch(runtime::Stream& stream, bool pdl) const { launch(stream.get(), pdl); }
+  void launch(CUstream stream, bool pdl) const;
+  /// Of the tensor with this index among the host call's.
+  runtime::DeviceMemory& memory(std::size_t tensor) { return memory_[tensor]; }
   /// The bytes of the tensor with this index among the host call's.
   std::vector<std::byte> download(std::size_t tensor) const;
 
