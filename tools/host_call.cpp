@@ -74,7 +74,10 @@ void HostTensor::require_size(std::size_t element_bytes) const {
 }
 
 HostCall::HostCall(const registry::BoundOp& op, const OpCase& op_case, const CallRequest& request)
-    : op_(&op), traffic_(op_case.traffic), with_(request.with), scalars_(op_case.scalars) {
+    : op_(&op),
+      traffic_(op_case.traffic),
+      with_(request.with.empty() ? op_case.with : request.with),
+      scalars_(op_case.scalars) {
   choose_args(request);
   choose_dims(op_case, request);
   add_tensors(op_case, request);

@@ -41,6 +41,7 @@ struct OpCase {
   std::map<std::string, std::int64_t> dims;  ///< Values of the other symbols.
   std::map<std::string, double> scalars;     ///< Of every scalar argument, optional ones too.
   std::map<std::string, DType> dtypes;       ///< Where not the first one that the op allows.
+  std::set<std::string> with;                ///< Optional arguments, where a call asks for none.
   /// Inputs that fill_random does not serve. A fill sees the call with the tensors before its own
   /// filled, in the order of the op's arguments.
   std::map<std::string, std::function<void(HostTensor&, std::mt19937_64&, const HostCall&)>> fills;
