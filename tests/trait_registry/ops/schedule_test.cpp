@@ -1,0 +1,153 @@
+// The descriptions of filter_topk_pages and flashmla_sched_meta against their contracts.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "trait_registry/check.hpp"
+#include "trait_registry/registry.hpp"
+#include "trait_registry/target.hpp"
+#include "trait_registry/variant.hpp"
+
+namespace kiln::registry {
+namespace {
+
+// Addresses on a device, far from each other: compared, never followed.
+void* at(std::uintptr_t index, std::uintptr_t offset = 0) {
+  return reinterpret_cast<void*>((index + 1) << 50 | offset);
+}
+
+class Fixture {
+ public:
+  explicit Fixture(const char* name) : op(**registry_.find(name)), problem(op.names) {}
+
+  std::string error(const std::vector<Arg>& args) {
+    problem = Problem(op.names);
+    problem.set_target(parse_target(target));
+    problem.set_pdl(true);
+    int device = -1;
+    const Status status = check_call(op, args, true, problem, device);
+    return status ? "" : status.error().message;
+  }
+  /// Of the call that was checked last.
+  Geometry geometry() const {
+    return op.op.kernels[0].geometry(problem, choose_traits(op, problem));
+  }
+  std::int64_t computed(std::size_t param) const {
+    return op.op.kernels[0].params[param].compute(problem);
+  }
+
+ private:
+  Registry registry_;
+
+ public:
+  const BoundOp& op;
+  Problem problem;
+  std::string target = "sm_90a";
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Pages {
+  explicit Pages(std::int64_t rows, std::int64_t width = 131'072, std::int64_t pages = 2048)
+      : scores(at(0, 4), DType::kF32, {rows, width}),
+        indices(at(1), DType::kI32, {rows, 2048}, {2050, 1}),
+        table(at(2), DType::kI32, {rows, pages}),
+        out(at(3), DType::kI64, {rows, 2048}) {}
+  std::vector<Arg> args(const Arg& raw = Arg()) const {
+    return {scores, indices, table, out, page_size, raw};
+  }
+  Tensor scores, indices, table, out;
+  std::int64_t page_size = 64;
+};
+
+TEST_CASE("filter_topk_pages takes indices of either type and rows with gaps") {
+  Fixture f("filter_topk_pages");
+  const Pages pages(4);
+  CHECK(f.error(pages.args()).empty());
+  CHECK(f.computed(13) == 2);
+  const Tensor raw(at(4), DType::kI64, {4, 2048});
+  CHECK(f.error(pages.args(raw)).empty());
+  CHECK(f.computed(13) == 6);
+  CHECK(has(f.error(pages.args(pages.out)), "shares bytes"));
+}
+
+TEST_CASE("filter_topk_pages wants pages for the whole width") {
+  Fixture f("filter_topk_pages");
+  CHECK(f.error(Pages(4, 131'073, 2049).args()).empty());
+  CHECK(f.error(Pages(4, 131'073, 2048).args()) ==
+        "filter_topk_pages: the pages of a row must hold its width: p * page_size must be at least "
+        "width = 131073, found 2048 * 64");
+  Pages pages(4);
+  pages.page_size = 0;
+  CHECK(has(f.error(pages.args()), "page_size must be at least 1, found 0"));
+}
+
+TEST_CASE("filter_topk_pages has a thread for each position, and for four when there are many") {
+  Fixture f("filter_topk_pages");
+  for (const std::int64_t rows : {0, 1, 64, 100, 1000}) {
+    CHECK(f.error(Pages(rows).args()).empty());
+    const std::int64_t items = choose_traits(f.op, f.problem)["ITEMS"];
+    CHECK(items == (rows > 64 && rows * 2048 > 132 * 1536 ? 4 : 1));
+    CHECK(f.geometry().grid ==
+          Dim3{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(8 / items), 1});
+  }
+}
+
+struct Schedule {
+  explicit Schedule(std::int64_t requests, std::int64_t partitions = 132)
+      : meta(at(0), DType::kI32, {partitions, 8}),
+        splits(at(1, 4), DType::kI32, {requests + 1}),
+        lengths(at(2, 4), DType::kI32, {requests}) {}
+  std::vector<Arg> dense() const {
+    return {meta, splits, Arg(), Arg(), lengths, block, overhead, topk, Arg()};
+  }
+  Tensor meta, splits, lengths;
+  std::int64_t block = 64;
+  std::int64_t overhead = 5;
+  std::int64_t topk = -1;
+};
+
+TEST_CASE("flashmla_sched_meta takes lengths or, when sparse, none at all") {
+  Fixture f("flashmla_sched_meta");
+  Schedule schedule(4096);
+  CHECK(f.error(schedule.dense()).empty());
+  CHECK(f.geometry().grid == Dim3{});
+  CHECK(f.geometry().block.x == 1024);
+  CHECK(f.geometry().dynamic_shared_bytes == 4 * (4096 + 256 + 2 * 133));
+  CHECK(f.error({schedule.meta, schedule.splits, Arg(), Arg(), Arg(), 64, 5, 2048, 512}).empty());
+  CHECK(f.error({schedule.meta, schedule.splits, Arg(), Arg(), Arg(), 64, 5, -1, Arg()}) ==
+        "flashmla_sched_meta: a dense schedule (topk = -1) needs seqlens_k, found none");
+  CHECK(has(f.error({schedule.meta, schedule.splits, Arg(), Arg(), Arg(), 64, 5, 1, -1}),
+            "extra_topk must not be negative"));
+  schedule.topk = -2;
+  CHECK(has(f.error(schedule.dense()), "topk must be -1 (dense) or not negative, found -2"));
+  schedule.topk = 0;
+  schedule.block = 0;
+  CHECK(has(f.error(schedule.dense()), "block_size_n must be at least 1"));
+  schedule.block = 1;
+  schedule.overhead = -1;
+  CHECK(has(f.error(schedule.dense()), "fixed_overhead_num_blocks must not be negative"));
+  schedule.lengths = Tensor(at(2), DType::kI32, {4095});
+  CHECK(has(f.error(schedule.dense()), "n-1 = 4096"));
+}
+
+TEST_CASE("flashmla_sched_meta wants a request and a partition, and what fits in shared memory") {
+  Fixture f("flashmla_sched_meta");
+  CHECK(has(f.error(Schedule(0).dense()), "at least 2, found 1"));
+  CHECK(has(f.error(Schedule(1, 0).dense()), "at least 1, found 0"));
+  CHECK(f.error(Schedule(1, 1).dense()).empty());
+  CHECK(f.geometry().block.x == 64);
+  CHECK(f.error(Schedule(57'000).dense()).empty());
+  CHECK(has(f.error(Schedule(58'000).dense()), "do not fit in shared memory"));
+  CHECK(has(f.error(Schedule(1, std::int64_t{1} << 31).dense()), "at most 2147483647"));
+  CHECK(has(f.error(Schedule(1, 2'000'000'000).dense()), "do not fit in shared memory"));
+  f.target = "sm_120a";
+  CHECK(f.error(Schedule(24'000).dense()).empty());
+  CHECK(has(f.error(Schedule(57'000).dense()), "do not fit in shared memory"));
+}
+
+}  // namespace
+}  // namespace kiln::registry
