@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-namespace kiln::runtime::test {
+namespace kiln::test {
 namespace {
 
 struct Instruction {
@@ -277,4 +277,4 @@ std::vector<std::string> early_accesses(std::string_view ptx, std::string_view s
   return early;
 }
 
-}  // namespace kiln::runtime::test
+}  // namespace kiln::test

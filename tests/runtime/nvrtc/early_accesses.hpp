@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace kiln::runtime::test {
+namespace kiln::test {
 
 /// Which of a kernel's parameters, counted from 0, are pointers to global memory.
 struct PointerParams {
@@ -21,4 +21,4 @@ struct PointerParams {
 std::vector<std::string> early_accesses(std::string_view ptx, std::string_view symbol,
                                         const PointerParams& params);
 
-}  // namespace kiln::runtime::test
+}  // namespace kiln::test

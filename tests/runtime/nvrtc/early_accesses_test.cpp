@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.hpp"
 
-namespace kiln::runtime::test {
+namespace kiln::test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -92,4 +92,4 @@ TEST_CASE("An entry that is not there is not taken for a good one") {
   CHECK(early_accesses(entry(""), "other", kParams) == Lines{"no entry other"});
 }
 
-}  // namespace kiln::runtime::test
+}  // namespace kiln::test
