@@ -74,12 +74,6 @@ std::shared_ptr<const cache::Entry> FlightTable::kept(const cache::Digest& key) 
   return known != kept_.end() ? known->second : nullptr;
 }
 
-std::optional<Failure> FlightTable::failure(const cache::Digest& key) {
-  const std::lock_guard lock(mutex_);
-  const auto known = failures_.find(key);
-  return known != failures_.end() ? std::optional(known->second) : std::nullopt;
-}
-
 void FlightTable::forget_failures() {
   const std::lock_guard lock(mutex_);
   failures_.clear();

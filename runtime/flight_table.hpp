@@ -53,7 +53,6 @@ class FlightTable {
   std::optional<Flight> try_lead(const cache::Digest& key);
 
   std::shared_ptr<const cache::Entry> kept(const cache::Digest& key);
-  std::optional<Failure> failure(const cache::Digest& key);
   void forget_failures();
 
  private:

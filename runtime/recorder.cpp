@@ -11,17 +11,12 @@
 #include <unistd.h>
 
 #include "cache/atomic_file.hpp"
-#include "cache/wait_clock.hpp"
+#include "runtime/manifest_lock.hpp"
 
 namespace kiln::runtime {
 namespace {
 
-// A writer holds the lock for as long as one small file takes.
 constexpr std::chrono::milliseconds kPatience{2000};
-constexpr std::chrono::milliseconds kBetweenTries{2};
-
-// As readable as the umask says.
-constexpr mode_t kMode = 0666;
 
 }  // namespace
 
@@ -33,26 +28,6 @@ std::string with_process_id(std::string path) {
   }
   return path;
 }
-
-/// The lock, held.
-class Recorder::Lock {
- public:
-  Lock(cache::FileSystem& disk, cache::OpenFile file) : disk_(&disk), file_(std::move(file)) {}
-  Lock(Lock&& other) noexcept
-      : disk_(std::exchange(other.disk_, nullptr)), file_(std::move(other.file_)) {}
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-  Lock& operator=(Lock&&) = delete;
-  ~Lock() {
-    if (disk_ != nullptr) {
-      static_cast<void>(disk_->unlock(file_.get()));
-    }
-  }
-
- private:
-  cache::FileSystem* disk_;
-  cache::OpenFile file_;
-};
 
 Recorder::Recorder(const std::string& path, const Logger& logger) : logger_(logger) {
   if (path.empty()) {
@@ -93,11 +68,13 @@ void Recorder::used(std::span<const Variant> variants) noexcept {
 }
 
 void Recorder::save() {
-  const Result<std::optional<Lock>> lock = take_lock();
+  const auto lock =
+      ManifestLock::take(disk_, path_, waited_out_ ? std::chrono::milliseconds(0) : kPatience);
   if (!lock) {
     return stop(lock.error().message);
   }
   if (!lock->has_value()) {
+    waited_out_ = true;
     return;
   }
   Result<Manifest> manifest = stored();
@@ -113,34 +90,6 @@ void Recorder::save() {
     }
   }
   unsaved_ = false;
-}
-
-Result<std::optional<Recorder::Lock>> Recorder::take_lock() {
-  const std::string path = path_ + ".lock";
-  const auto failed = [&](int code) {
-    return fail(ErrorCode::kIo, cache::io_failure("lock", path, code).what);
-  };
-  const auto handle = disk_.open_lock(path, kMode);
-  if (!handle) {
-    return failed(handle.error());
-  }
-  cache::OpenFile file(disk_, *handle);
-  cache::SteadyWaitClock clock;
-  const auto deadline = clock.now() + (waited_out_ ? std::chrono::milliseconds(0) : kPatience);
-  for (;;) {
-    const auto locked = disk_.try_lock(file.get());
-    if (locked) {
-      return std::optional<Lock>(Lock(disk_, std::move(file)));
-    }
-    if (locked.error() != EWOULDBLOCK) {
-      return failed(locked.error());
-    }
-    if (clock.now() >= deadline) {
-      waited_out_ = true;
-      return std::optional<Lock>();
-    }
-    clock.sleep(kBetweenTries);
-  }
 }
 
 Result<Manifest> Recorder::stored() {

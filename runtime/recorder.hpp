@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -19,7 +18,7 @@
 namespace kiln::runtime {
 
 /// Adds what is used to a manifest file, which many processes may share: each merges what it has
-/// into what is there, under an flock of "<path>.lock", and renames the whole into place. Whoever
+/// into what is there, under its ManifestLock, and renames the whole into place. Whoever
 /// reads the file, or kills a writer, finds it whole. Entries of others are never lost; a file that
 /// is no manifest is left alone. Where recording fails, that is one warning and nobody's failure.
 /// Thread-safe. Does disk I/O, so it is for the first use of a plan and not for each launch.
@@ -39,11 +38,7 @@ class Recorder {
   void used(std::span<const Variant> variants) noexcept;
 
  private:
-  class Lock;
-
   void save();
-  /// Nothing when others hold it for too long.
-  Result<std::optional<Lock>> take_lock();
   /// What the file holds; nothing when there is no file.
   Result<Manifest> stored();
   void stop(const std::string& why);

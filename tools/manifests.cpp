@@ -1,5 +1,6 @@
 #include "tools/manifests.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <kiln/engine.hpp>
 
 #include "runtime/engine_impl.hpp"
+#include "runtime/manifest_lock.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
 
@@ -28,14 +30,24 @@ struct ManifestArgs {
   bool json = false;
 };
 
+constexpr std::chrono::seconds kPatience{10};
+
 int merge(const ManifestArgs& args) {
-  const Manifest merged = read_manifests(args.files);
   cache::PosixFileSystem disk;
   const auto path = disk.canonical(std::filesystem::absolute(args.out).string());
   if (!path) {
     throw Error(ErrorCode::kIo, fmt::format("the path '{}' leads nowhere: {}.", args.out,
                                             cache::errno_text(path.error())));
   }
+  // An engine may record into the file, which may be one of those read.
+  const auto lock = value_or_throw(runtime::ManifestLock::take(disk, *path, kPatience));
+  if (!lock) {
+    throw Error(ErrorCode::kIo,
+                fmt::format("others have kept {} locked for {} s; is a process that records into "
+                            "it stopped?",
+                            *path, kPatience.count()));
+  }
+  const Manifest merged = read_manifests(args.files);
   value_or_throw(merged.write(disk, *path, fmt::format("{}.{}.tmp", *path, getpid())));
   if (args.json) {
     print_json({{"path", *path}, {"variants", merged.variants.size()}});

@@ -1,6 +1,9 @@
 """kiln manifest, and the manifests that prebuild reads."""
 
+import fcntl
 import json
+import os
+import subprocess
 import unittest
 
 from support import KilnTest
@@ -32,12 +35,26 @@ class Manifest(ManifestTest):
         self.assertEqual(len(json.loads(merged)["variants"]), 3)
         self.assertEqual(len(merged.splitlines()), 2 + 3)
 
-    def test_merging_into_one_of_the_files_is_possible_and_leaves_nothing_beside_it(self):
+    def test_merging_into_one_of_the_files_is_possible_and_leaves_its_lock_beside_it(self):
         a = self.manifest("a.json", variant(1))
         b = self.manifest("b.json", variant(2))
         report = self.kiln_json("manifest", "merge", a, b, "-o", a)
         self.assertEqual(report, {"path": str(a), "variants": 2})
-        self.assertEqual(sorted(path.name for path in self.scratch.glob("*.json*")), ["a.json", "b.json"])
+        left = sorted(path.name for path in self.scratch.glob("*.json*"))
+        self.assertEqual(left, ["a.json", "a.json.lock", "b.json"])
+
+    def test_merging_waits_for_an_engine_that_records_into_the_file(self):
+        out = self.manifest("out.json", variant(1))
+        other = self.manifest("other.json", variant(2))
+        with open(f"{out}.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            command = [os.environ["KILN"], "manifest", "merge", out, other, "-o", out]
+            merging = subprocess.Popen(command, env=self.environment(), stdout=subprocess.DEVNULL)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                merging.wait(timeout=0.5)
+            self.manifest("out.json", variant(1), variant(3))  # As the engine does before it lets go.
+        self.assertEqual(merging.wait(timeout=30), 0)
+        self.assertEqual(len(json.loads(out.read_text(encoding="utf-8"))["variants"]), 3)
 
     def test_showing_lists_the_variants_and_says_which_no_longer_exist(self):
         path = self.manifest("a.json", variant(1), variant(99), variant(1, op="n128k512_gemm_bf61"))

@@ -64,7 +64,7 @@ TEST_CASE("A kernel that cannot be made is remembered until that is forgotten") 
     REQUIRE(each.failure);
     CHECK(each.failure->message == "no");
   }
-  CHECK(table.failure(kKey));
+  CHECK(table.join(kKey).failure);
   CHECK_FALSE(table.try_lead(kKey));
   table.forget_failures();
   CHECK(table.try_lead(kKey));
