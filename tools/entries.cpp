@@ -4,12 +4,18 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "tools/commands.hpp"
+#include "tools/disassembly.hpp"
 
 namespace kiln::tools {
 namespace {
+
+namespace fs = std::filesystem;
 
 // An entry is asked for by its key or the beginning of it; no key asks for all.
 bool is_wanted(const cache::ListedEntry& entry, const std::vector<std::string>& keys) {
@@ -33,7 +39,7 @@ bool complain_of_unmatched(const std::vector<cache::ListedEntry>& entries,
   return unmatched;
 }
 
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
+void write_file(const fs::path& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
@@ -111,18 +117,75 @@ std::vector<cache::ListedEntry> complain_of_bad(const std::vector<cache::ListedE
 
 void add_extract_options(CLI::App& command, ExtractArgs& args) {
   command.add_option("--out", args.out, "Where to put them (default: here).")->type_name("DIR");
+  command.add_flag("--ptx", args.ptx, "Also PTX, compiled again by the NVRTC that is here.");
+  command.add_flag("--sass", args.sass, "Also SASS; needs nvdisasm.");
   command.add_option("keys", args.keys, "Keys, or their beginnings (default: all).")
       ->type_name("KEY");
 }
 
+namespace {
+
+/// Writes an entry's files, whose names differ at the end only.
+class Extractor {
+ public:
+  explicit Extractor(const ExtractArgs& args) : out_(args.out) {
+    std::error_code error;
+    fs::create_directories(out_, error);
+    if (error) {
+      throw Error(ErrorCode::kIo, fmt::format("the directory '{}' could not be made: {}.", args.out,
+                                              error.message()));
+    }
+    if (args.ptx) {
+      ptx_ = value_or_throw(PtxWriter::make());
+    }
+    if (args.sass) {
+      nvdisasm_ = value_or_throw(find_nvdisasm());
+    }
+  }
+
+  /// Complains of what it could not write, and is then null.
+  std::optional<Json> write(const cache::ListedEntry& listed, const cache::Entry& entry) const {
+    const std::string base =
+        (out_ / fmt::format("{}-{}-{}", listed.target, listed.toolchain, listed.source)).string();
+    const std::string cubin = base + ".cubin";
+    write_file(cubin, entry.image);
+    Json written = {{"path", cubin}, {"label", listed.label}};
+    Status status;
+    if (ptx_) {
+      status = write_ptx(base + ".ptx", entry);
+      written["ptx"] = base + ".ptx";
+    }
+    if (status && !nvdisasm_.empty()) {
+      status = write_sass(nvdisasm_, cubin, base + ".sass");
+      written["sass"] = base + ".sass";
+    }
+    if (!status) {
+      complain(fmt::format("{}: {}.", listed.path, status.error().message));
+      return std::nullopt;
+    }
+    return written;
+  }
+
+ private:
+  Status write_ptx(const std::string& path, const cache::Entry& entry) const {
+    const Result<std::string> ptx = ptx_->write(entry);
+    if (!ptx) {
+      return tl::unexpected(ptx.error());
+    }
+    write_file(path, *ptx);
+    return {};
+  }
+
+  fs::path out_;
+  std::optional<PtxWriter> ptx_;
+  std::string nvdisasm_;
+};
+
+}  // namespace
+
 int extract_entries(const std::vector<cache::ListedEntry>& listed_entries, const ReadListed& read,
                     const ExtractArgs& args, bool json) {
-  std::error_code error;
-  std::filesystem::create_directories(args.out, error);
-  if (error) {
-    throw Error(ErrorCode::kIo, fmt::format("the directory '{}' could not be made: {}.", args.out,
-                                            error.message()));
-  }
+  const Extractor extractor(args);
   Json extracted = Json::array();
   int code = complain_of_unmatched(listed_entries, args.keys) ? kFailure : kSuccess;
   for (const cache::ListedEntry& listed : listed_entries) {
@@ -136,14 +199,15 @@ int extract_entries(const std::vector<cache::ListedEntry>& listed_entries, const
       code = kFailure;
       continue;
     }
-    const std::filesystem::path path =
-        std::filesystem::path(args.out) /
-        fmt::format("{}-{}-{}.cubin", listed.target, listed.toolchain, listed.source);
-    write_file(path, entry->image);
-    extracted.push_back({{"path", path.string()}, {"label", listed.label}});
-    if (!json) {
-      print_out("{}  {}\n", path.string(), listed.label);
+    std::optional<Json> written = extractor.write(listed, *entry);
+    if (!written) {
+      code = kFailure;
+      continue;
     }
+    if (!json) {
+      print_out("{}  {}\n", (*written)["path"].get<std::string>(), listed.label);
+    }
+    extracted.push_back(std::move(*written));
   }
   if (json) {
     print_json({{"extracted", extracted}});

@@ -32,6 +32,8 @@ std::vector<cache::ListedEntry> complain_of_bad(const std::vector<cache::ListedE
 struct ExtractArgs {
   std::string out = ".";
   std::vector<std::string> keys;  ///< Or their beginnings; none asks for every entry.
+  bool ptx = false;               ///< Also what this machine's NVRTC makes of it.
+  bool sass = false;              ///< Also what nvdisasm says of it.
 };
 void add_extract_options(CLI::App& command, ExtractArgs& args);
 

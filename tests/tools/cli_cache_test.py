@@ -107,6 +107,37 @@ class Cache(PrebuiltTest):
         result = subprocess.run(["readelf", "-h", self.entries()[0]], capture_output=True, text=True, check=True)
         self.assertIn("NVIDIA CUDA architecture", result.stdout)
 
+    def test_extract_writes_the_ptx_of_each_kernel_and_of_no_other(self):
+        out = self.scratch / "out"
+        extracted = self.cache_json("extract", "--ptx", "--out", out)["extracted"]
+        self.assertEqual(len(extracted), self.total)
+        texts = {pathlib.Path(row["ptx"]).read_text(encoding="utf-8") for row in extracted}
+        self.assertEqual(len(texts), self.total)
+        for text in texts:
+            self.assertRegex(text, r"(?m)^\.target sm_")
+            self.assertEqual(text.count(".entry"), 1)
+
+    def test_extract_has_nvdisasm_write_the_sass(self):
+        nvdisasm = self.scratch / "bin/nvdisasm"
+        nvdisasm.parent.mkdir()
+        nvdisasm.write_text("#!/bin/sh\necho \"asked: $*\"\n", encoding="utf-8")
+        nvdisasm.chmod(0o755)
+        env = {"PATH": f"{nvdisasm.parent}:{os.environ['PATH']}", "CUDA_HOME": "", "CUDA_PATH": ""}
+        key = self.entries()[0].stem
+        row = self.kiln_json("cache", "extract", "--cache", self.cache, "--sass", "--out", self.scratch, key, env=env)["extracted"][0]
+        self.assertEqual(pathlib.Path(row["sass"]).read_text(encoding="utf-8"), f"asked: --print-code {row['path']}\n")
+        nvdisasm.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+        failed = self.kiln("cache", "extract", "--cache", self.cache, "--sass", "--out", self.scratch, key, env=env, code=1)
+        self.assertIn("nvdisasm failed", failed.stderr)
+
+    def test_extract_of_sass_without_nvdisasm_says_where_it_was_sought(self):
+        if pathlib.Path("/usr/local/cuda/bin/nvdisasm").exists():
+            self.skipTest("there is an nvdisasm where it is always found")
+        env = {"PATH": str(self.scratch), "CUDA_HOME": "", "CUDA_PATH": ""}
+        failed = self.kiln("cache", "extract", "--cache", self.cache, "--sass", "--out", self.scratch, code=1, env=env)
+        self.assertIn("nvdisasm", failed.stderr)
+        self.assertIn("PATH", failed.stderr)
+
     def test_extract_takes_the_beginning_of_a_key(self):
         key = self.entries()[0].stem
         extracted = self.cache_json("extract", "--out", self.scratch, key[:12])["extracted"]
