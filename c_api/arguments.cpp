@@ -30,6 +30,14 @@ std::size_t index_of(const Op& op, std::string_view name) {
   return static_cast<std::size_t>(found - op.args.begin());
 }
 
+MemorySyncDomain sync_domain(int value) {
+  if (value != KILN_SYNC_DOMAIN_DEFAULT && value != KILN_SYNC_DOMAIN_REMOTE) [[unlikely]] {
+    refuse(fmt::format("options->memory_sync_domain is {}, which is no KILN_SYNC_DOMAIN_ constant",
+                       value));
+  }
+  return value == KILN_SYNC_DOMAIN_REMOTE ? MemorySyncDomain::kRemote : MemorySyncDomain::kDefault;
+}
+
 }  // namespace
 
 Arg to_arg(const kiln_arg& arg, std::size_t index) {
@@ -90,10 +98,17 @@ LaunchOptions launch_options(const kiln_launch_options* options) {
     return {};
   }
   const kiln_launch_options given = read_sized(options, "options");
-  return {.pdl = switched_on(given.pdl, true, "options->pdl"),
-          .constants_ready = switched_on(given.constants_ready, true, "options->constants_ready"),
-          .workspace = given.workspace,
-          .workspace_bytes = given.workspace_bytes};
+  LaunchOptions launch;
+  launch.pdl = switched_on(given.pdl, true, "options->pdl");
+  launch.serialize = switched_on(given.serialize, false, "options->serialize");
+  launch.constants_ready = switched_on(given.constants_ready, true, "options->constants_ready");
+  launch.workspace = given.workspace;
+  launch.workspace_bytes = given.workspace_bytes;
+  if (given.has_priority != 0) {
+    launch.priority = given.priority;
+  }
+  launch.memory_sync_domain = sync_domain(given.memory_sync_domain);
+  return launch;
 }
 
 }  // namespace kiln::c_api

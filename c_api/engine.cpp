@@ -61,6 +61,20 @@ std::optional<JitPolicy> jit_policy(int value) {
   }
 }
 
+std::optional<CaptureMisses> capture_misses(int value) {
+  switch (value) {
+    case KILN_CAPTURE_MISSES_DEFAULT:
+      return std::nullopt;
+    case KILN_CAPTURE_MISSES_LOAD:
+      return CaptureMisses::kLoad;
+    case KILN_CAPTURE_MISSES_ERROR:
+      return CaptureMisses::kError;
+    default:
+      refuse("options->capture_misses is " + std::to_string(value) +
+             ", which is no KILN_CAPTURE_MISSES_ constant");
+  }
+}
+
 LogLevel log_level(int value) {
   if (value < 0 || value > KILN_LOG_ERROR) {
     refuse("options->log_level is " + std::to_string(value) + ", which is no KILN_LOG_ constant");
@@ -108,6 +122,7 @@ EngineOptions engine_options(const kiln_engine_options& given) {
   options.trace = text(given.trace);
   options.driver = text(given.driver);
   options.pdl = optional_switch(given.pdl, "options->pdl");
+  options.capture_misses = capture_misses(given.capture_misses);
   options.check = optional_switch(given.check, "options->check");
   options.log.level = log_level(given.log_level);
   return options;

@@ -1,4 +1,4 @@
-// Warm-ups and prefetches.
+// Warm-ups, prefetches, and unloading.
 
 #include <algorithm>
 #include <chrono>
@@ -139,6 +139,18 @@ kiln_status kiln_prefetch_wait(const kiln_prefetch* prefetch, int64_t timeout_na
 
 void kiln_prefetch_destroy(kiln_prefetch* prefetch) {
   delete prefetch;
+}
+
+kiln_status kiln_unload(kiln_engine* engine, const kiln_stream* streams, size_t stream_count,
+                        size_t* unloaded) {
+  return guard([&] {
+    kiln::Engine& made = required(engine, "engine").engine;
+    require_array(streams, stream_count, "streams");
+    const std::size_t libraries = made.unload({streams, stream_count});
+    if (unloaded != nullptr) {
+      *unloaded = libraries;
+    }
+  });
 }
 
 kiln_status kiln_forget_compile_failures(kiln_engine* engine) {

@@ -87,7 +87,7 @@ enum {
   KILN_ERROR_COMPILE_FORBIDDEN = 11,   /* In no cache, and the policy forbids compiling. */
   KILN_ERROR_COMPILER_LOST = 12,       /* The compiler crashed or hung, twice in a row. */
   KILN_ERROR_CANCELLED = 13,           /* Given up unfinished, because somebody asked for that. */
-  KILN_ERROR_NOT_LOADED = 14           /* Missing while its stream is being captured. */
+  KILN_ERROR_NOT_LOADED = 14           /* Missing while its stream is captured, or unloaded. */
 };
 
 /* What the last failure on this thread was, in words: what was asked, what was found, what can be
@@ -123,6 +123,14 @@ enum {
   KILN_JIT_ALLOW = 1,
   KILN_JIT_WARN = 2,  /* It is compiled, and a warning names it. */
   KILN_JIT_FORBID = 3 /* KILN_ERROR_COMPILE_FORBIDDEN; NVRTC is not even opened. */
+};
+
+/* kiln_engine_options.capture_misses: what happens when a stream is being captured and a call on it
+ * needs a kernel that is not loaded. */
+enum {
+  KILN_CAPTURE_MISSES_DEFAULT = 0, /* KILN_CAPTURE_MISSES, else load. */
+  KILN_CAPTURE_MISSES_LOAD = 1,    /* It is compiled and loaded; a warning names it. */
+  KILN_CAPTURE_MISSES_ERROR = 2    /* KILN_ERROR_NOT_LOADED, and the capture is not spoiled. */
 };
 
 /* Levels of log lines; 0, of kiln_engine_options.log_level, is KILN_LOG_WARNING. */
@@ -164,7 +172,7 @@ typedef struct kiln_engine_options {
   kiln_log_callback log;              /* NULL: no lines. */
   void* log_user;                     /* Handed to it. */
   int32_t log_level;                  /* From which on. Warnings. */
-  int32_t reserved;
+  int32_t capture_misses;             /* KILN_CAPTURE_MISSES_... KILN_CAPTURE_MISSES. */
 } kiln_engine_options;
 
 /* Needs neither NVRTC nor a driver until something must be compiled or launched. */
@@ -209,13 +217,20 @@ static inline kiln_arg kiln_real(const char* name, double real) {
   return arg;
 }
 
+/* kiln_launch_options.memory_sync_domain; see the CUDA guide. */
+enum { KILN_SYNC_DOMAIN_DEFAULT = 0, KILN_SYNC_DOMAIN_REMOTE = 1 };
+
 typedef struct kiln_launch_options {
   size_t struct_size;
   void* workspace; /* Device memory, 256-byte aligned. */
   size_t workspace_bytes;
-  int32_t pdl;             /* KILN_OFF: waits for its predecessor to finish, as without PDL. */
-  int32_t constants_ready; /* KILN_OFF: a kernel of this stream may have just written a constant
-                              argument. */
+  int32_t pdl;                /* KILN_OFF: no kernel starts before its predecessor has finished. */
+  int32_t constants_ready;    /* KILN_OFF: a kernel of this stream may have just written a constant
+                                 argument. */
+  int32_t serialize;          /* KILN_ON: the first kernel waits for its predecessor to finish. */
+  int32_t has_priority;       /* 1: `priority` counts, and not the stream's. */
+  int32_t priority;           /* As cuCtxGetStreamPriorityRange counts. */
+  int32_t memory_sync_domain; /* KILN_SYNC_DOMAIN_... */
 } kiln_launch_options;
 
 /* Checks the call against the op's contract and launches its kernels on `stream`. The first call
@@ -316,6 +331,14 @@ KILN_API kiln_status kiln_prefetch_wait(const kiln_prefetch* prefetch, int64_t t
 
 /* Does not wait; what was started goes on. */
 KILN_API void kiln_prefetch_destroy(kiln_prefetch* prefetch);
+
+/* Unloads every kernel that this engine uses and no other engine of the process does; *unloaded,
+ * which may be NULL, says how many. A plan made before is then KILN_ERROR_NOT_LOADED. The caller
+ * sees to it that the kernels' work has finished, that no graph with them is launched again, and
+ * that no other thread uses the engine. Refused while one of `streams`, or one of the current
+ * context that synchronises with the legacy default stream, is being captured. */
+KILN_API kiln_status kiln_unload(kiln_engine* engine, const kiln_stream* streams,
+                                 size_t stream_count, size_t* unloaded);
 
 /* Has kernels that could not be compiled, each of which is tried once, tried again. */
 KILN_API kiln_status kiln_forget_compile_failures(kiln_engine* engine);

@@ -128,6 +128,8 @@ TEST_CASE("Null where something must be is refused by every function") {
                                    kiln_prefetch_poll(nullptr, &flag),
                                    kiln_prefetch_wait(nullptr, 0, &flag),
                                    kiln_forget_compile_failures(none),
+                                   kiln_unload(none, nullptr, 0, nullptr),
+                                   kiln_unload(engine, nullptr, 1, nullptr),
                                    kiln_engine_counters(engine, nullptr),
                                    kiln_engine_counters(none, &counters),
                                    kiln_op_count(engine, nullptr),
@@ -212,6 +214,55 @@ TEST_CASE("A prefetch that fails says so when it is waited for") {
   kiln_engine_destroy(engine);
   CHECK(kiln_prefetch_wait(prefetch, INT64_MAX, nullptr) == KILN_ERROR_COMPILE_FORBIDDEN);
   kiln_prefetch_destroy(prefetch);
+}
+
+TEST_CASE("Each launch option reaches the driver") {
+  CMachine machine;
+  kiln_engine* const engine = machine.engine();
+  kiln_launch_options options = KILN_INIT(kiln_launch_options);
+  options.serialize = KILN_ON;
+  options.has_priority = 1;
+  options.priority = -3;
+  options.memory_sync_domain = KILN_SYNC_DOMAIN_REMOTE;
+  REQUIRE(kiln_launch(engine, "c_scale", machine.args, 4, nullptr, &options) == KILN_OK);
+  const fake::Launch launch = machine.fake().launches().at(0);
+  CHECK(launch.attribute(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) == nullptr);
+  const CUlaunchAttribute* const priority = launch.attribute(CU_LAUNCH_ATTRIBUTE_PRIORITY);
+  REQUIRE(priority != nullptr);
+  CHECK(priority->value.priority == -3);
+  const CUlaunchAttribute* const domain = launch.attribute(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN);
+  REQUIRE(domain != nullptr);
+  CHECK(domain->value.memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
+  options.memory_sync_domain = 2;
+  CHECK(kiln_launch(engine, "c_scale", machine.args, 4, nullptr, &options) ==
+        KILN_ERROR_INVALID_ARGUMENT);
+  kiln_engine_destroy(engine);
+}
+
+TEST_CASE("After an unload a plan says so, and a launch loads again") {
+  CMachine machine;
+  kiln_engine* const engine = machine.engine();
+  kiln_plan* plan = nullptr;
+  REQUIRE(kiln_plan_create(engine, "c_scale", machine.args, 4, &plan) == KILN_OK);
+  size_t unloaded = 0;
+  REQUIRE(kiln_unload(engine, nullptr, 0, &unloaded) == KILN_OK);
+  CHECK(unloaded == 1);
+  CHECK(kiln_plan_launch(plan, machine.args, 4, nullptr, nullptr) == KILN_ERROR_NOT_LOADED);
+  CHECK(kiln_launch(engine, "c_scale", machine.args, 4, nullptr, nullptr) == KILN_OK);
+  kiln_plan_destroy(plan);
+  kiln_engine_destroy(engine);
+}
+
+TEST_CASE("A miss while a stream is captured is an error where that is asked for") {
+  CMachine machine;
+  CUcontext context = machine.enter();
+  kiln_engine_options options = machine.options();
+  options.capture_misses = KILN_CAPTURE_MISSES_ERROR;
+  kiln_engine* const engine = machine.engine(options);
+  const CUstream stream = machine.fake().make_stream(context);
+  machine.fake().set_capturing(stream, true);
+  CHECK(kiln_launch(engine, "c_scale", machine.args, 4, stream, nullptr) == KILN_ERROR_NOT_LOADED);
+  kiln_engine_destroy(engine);
 }
 
 TEST_CASE("Log lines go to the callback, with the level and the user's pointer") {
