@@ -98,7 +98,6 @@ LaunchOptions launch_options(const kiln_launch_options* options) {
     return {};
   }
   const kiln_launch_options given = read_sized(options, "options");
-<<<<<<< HEAD
   LaunchOptions launch;
   launch.pdl = switched_on(given.pdl, true, "options->pdl");
   launch.serialize = switched_on(given.serialize, false, "options->serialize");
@@ -110,13 +109,6 @@ LaunchOptions launch_options(const kiln_launch_options* options) {
   }
   launch.memory_sync_domain = sync_domain(given.memory_sync_domain);
   return launch;
-=======
-  return {.pdl = switched_on(given.pdl, true, "options->pdl"),
-          .serialize = switched_on(given.serialize, false, "options->serialize"),
-          .constants_ready = switched_on(given.constants_ready, true, "options->constants_ready"),
-          .workspace = given.workspace,
-          .workspace_bytes = given.workspace_bytes};
->>>>>>> 29f5ea5 (C interface: unloading, what a miss during a capture does, and serialized launches)
 }
 
 }  // namespace kiln::c_api

@@ -63,7 +63,6 @@ std::optional<JitPolicy> jit_policy(int value) {
 
 std::optional<CaptureMisses> capture_misses(int value) {
   switch (value) {
-<<<<<<< HEAD
     case KILN_CAPTURE_MISSES_DEFAULT:
       return std::nullopt;
     case KILN_CAPTURE_MISSES_LOAD:
@@ -73,17 +72,6 @@ std::optional<CaptureMisses> capture_misses(int value) {
     default:
       refuse("options->capture_misses is " + std::to_string(value) +
              ", which is no KILN_CAPTURE_MISSES_ constant");
-=======
-    case KILN_CAPTURE_DEFAULT:
-      return std::nullopt;
-    case KILN_CAPTURE_LOAD:
-      return CaptureMisses::kLoad;
-    case KILN_CAPTURE_ERROR:
-      return CaptureMisses::kError;
-    default:
-      refuse("options->capture_misses is " + std::to_string(value) +
-             ", which is no KILN_CAPTURE_ constant");
->>>>>>> 29f5ea5 (C interface: unloading, what a miss during a capture does, and serialized launches)
   }
 }
 
@@ -136,7 +124,6 @@ EngineOptions engine_options(const kiln_engine_options& given) {
   options.pdl = optional_switch(given.pdl, "options->pdl");
   options.capture_misses = capture_misses(given.capture_misses);
   options.check = optional_switch(given.check, "options->check");
-  options.capture_misses = capture_misses(given.capture_misses);
   options.log.level = log_level(given.log_level);
   return options;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -145,21 +144,11 @@ void kiln_prefetch_destroy(kiln_prefetch* prefetch) {
 kiln_status kiln_unload(kiln_engine* engine, const kiln_stream* streams, size_t stream_count,
                         size_t* unloaded) {
   return guard([&] {
-<<<<<<< HEAD
     kiln::Engine& made = required(engine, "engine").engine;
     require_array(streams, stream_count, "streams");
     const std::size_t libraries = made.unload({streams, stream_count});
     if (unloaded != nullptr) {
       *unloaded = libraries;
-=======
-    if (stream_count > 0) {
-      required(streams, "streams");
-    }
-    const std::size_t count =
-        required(engine, "engine").engine.unload(std::span(streams, stream_count));
-    if (unloaded != nullptr) {
-      *unloaded = count;
->>>>>>> 29f5ea5 (C interface: unloading, what a miss during a capture does, and serialized launches)
     }
   });
 }

@@ -125,21 +125,12 @@ enum {
   KILN_JIT_FORBID = 3 /* KILN_ERROR_COMPILE_FORBIDDEN; NVRTC is not even opened. */
 };
 
-<<<<<<< HEAD
 /* kiln_engine_options.capture_misses: what happens when a stream is being captured and a call on it
  * needs a kernel that is not loaded. */
 enum {
   KILN_CAPTURE_MISSES_DEFAULT = 0, /* KILN_CAPTURE_MISSES, else load. */
   KILN_CAPTURE_MISSES_LOAD = 1,    /* It is compiled and loaded; a warning names it. */
   KILN_CAPTURE_MISSES_ERROR = 2    /* KILN_ERROR_NOT_LOADED, and the capture is not spoiled. */
-=======
-/* kiln_engine_options.capture_misses: what happens when a stream is being captured into a graph and
- * a call on it needs a kernel that is not loaded. */
-enum {
-  KILN_CAPTURE_DEFAULT = 0, /* KILN_CAPTURE_MISSES, else load. */
-  KILN_CAPTURE_LOAD = 1, /* It is loaded, and a warning names it. Before driver 12.3, as error. */
-  KILN_CAPTURE_ERROR = 2 /* KILN_ERROR_NOT_LOADED, and the capture goes on. */
->>>>>>> 29f5ea5 (C interface: unloading, what a miss during a capture does, and serialized launches)
 };
 
 /* Levels of log lines; 0, of kiln_engine_options.log_level, is KILN_LOG_WARNING. */
@@ -177,15 +168,11 @@ typedef struct kiln_engine_options {
   const char* record;                 /* Manifest file to keep. KILN_RECORD. */
   const char* trace;                  /* Trace file to append to. KILN_TRACE. */
   int32_t pdl;                        /* Programmatic dependent launch. KILN_PDL; on. */
-  int32_t check;                      /* Checks, logs, waits at each launch. KILN_CHECK. */
+  int32_t check;                      /* Checks at each launch. KILN_CHECK. */
   kiln_log_callback log;              /* NULL: no lines. */
   void* log_user;                     /* Handed to it. */
   int32_t log_level;                  /* From which on. Warnings. */
-<<<<<<< HEAD
   int32_t capture_misses;             /* KILN_CAPTURE_MISSES_... KILN_CAPTURE_MISSES. */
-=======
-  int32_t capture_misses;             /* KILN_CAPTURE_... KILN_CAPTURE_MISSES. */
->>>>>>> 29f5ea5 (C interface: unloading, what a miss during a capture does, and serialized launches)
 } kiln_engine_options;
 
 /* Needs neither NVRTC nor a driver until something must be compiled or launched. */
@@ -237,7 +224,6 @@ typedef struct kiln_launch_options {
   size_t struct_size;
   void* workspace; /* Device memory, 256-byte aligned. */
   size_t workspace_bytes;
-<<<<<<< HEAD
   int32_t pdl;                /* KILN_OFF: no kernel starts before its predecessor has finished. */
   int32_t constants_ready;    /* KILN_OFF: a kernel of this stream may have just written a constant
                                  argument. */
@@ -245,13 +231,6 @@ typedef struct kiln_launch_options {
   int32_t has_priority;       /* 1: `priority` counts, and not the stream's. */
   int32_t priority;           /* As cuCtxGetStreamPriorityRange counts. */
   int32_t memory_sync_domain; /* KILN_SYNC_DOMAIN_... */
-=======
-  int32_t pdl;             /* KILN_OFF: waits for its predecessor to finish, as without PDL. */
-  int32_t constants_ready; /* KILN_OFF: a kernel of this stream may have just written a constant
-                              argument. */
-  int32_t serialize;       /* KILN_ON: the first kernel waits for its predecessor to finish. */
-  int32_t reserved;
->>>>>>> 29f5ea5 (C interface: unloading, what a miss during a capture does, and serialized launches)
 } kiln_launch_options;
 
 /* Checks the call against the op's contract and launches its kernels on `stream`. The first call
@@ -353,19 +332,11 @@ KILN_API kiln_status kiln_prefetch_wait(const kiln_prefetch* prefetch, int64_t t
 /* Does not wait; what was started goes on. */
 KILN_API void kiln_prefetch_destroy(kiln_prefetch* prefetch);
 
-<<<<<<< HEAD
 /* Unloads every kernel that this engine uses and no other engine of the process does; *unloaded,
  * which may be NULL, says how many. A plan made before is then KILN_ERROR_NOT_LOADED. The caller
  * sees to it that the kernels' work has finished, that no graph with them is launched again, and
  * that no other thread uses the engine. Refused while one of `streams`, or one of the current
  * context that synchronises with the legacy default stream, is being captured. */
-=======
-/* Unloads from the driver the kernels that this engine uses and no other living engine does. Their
- * work must have finished, no graph with them may be launched again, and no other thread may be
- * using the engine; its plans are KILN_ERROR_NOT_LOADED from then on. Refused while one of
- * `streams` is being captured; a capture that is not named may be spoiled. `streams` may be NULL
- * when there are none, and `unloaded`, how many libraries it was, always. */
->>>>>>> 29f5ea5 (C interface: unloading, what a miss during a capture does, and serialized launches)
 KILN_API kiln_status kiln_unload(kiln_engine* engine, const kiln_stream* streams,
                                  size_t stream_count, size_t* unloaded);
 

@@ -50,48 +50,6 @@ TEST_CASE("Arguments without names come in the op's order") {
   kiln_engine_destroy(engine);
 }
 
-TEST_CASE("A kernel that is missing during a capture is an error where C asks for that") {
-  CMachine machine;
-  kiln_engine_options options = machine.options();
-  options.capture_misses = KILN_CAPTURE_ERROR;
-  kiln_engine* const engine = machine.engine(options);
-  CUcontext context = machine.enter();
-  CUstream stream = machine.fake().make_stream(context);
-  machine.fake().set_capturing(stream, true);
-  CHECK(kiln_launch(engine, "c_scale", machine.args, 4, stream, nullptr) == KILN_ERROR_NOT_LOADED);
-  CHECK_FALSE(machine.fake().spoiled(stream));
-  kiln_engine_destroy(engine);
-  options.capture_misses = 3;
-  kiln_engine* none = nullptr;
-  CHECK(kiln_engine_create(&options, &none) == KILN_ERROR_INVALID_ARGUMENT);
-  CHECK(contains(message(), "capture_misses"));
-}
-
-TEST_CASE("An engine unloads its kernels when C says so, but not during a capture that it names") {
-  CMachine machine;
-  kiln_engine* const engine = machine.engine();
-  CUcontext context = machine.enter();
-  const kiln_stream stream = machine.fake().make_stream(context);
-  kiln_plan* plan = nullptr;
-  REQUIRE(kiln_plan_create(engine, "c_scale", machine.args, 4, &plan) == KILN_OK);
-  kiln_launch_options options = KILN_INIT(kiln_launch_options);
-  options.serialize = KILN_ON;
-  REQUIRE(kiln_plan_launch(plan, machine.args, 4, stream, &options) == KILN_OK);
-  CHECK(machine.fake().launches().at(0).attributes.empty());
-  machine.fake().set_capturing(static_cast<CUstream>(stream), true);
-  size_t unloaded = 7;
-  CHECK(kiln_unload(engine, &stream, 1, &unloaded) == KILN_ERROR_INVALID_ARGUMENT);
-  CHECK(unloaded == 7);
-  machine.fake().set_capturing(static_cast<CUstream>(stream), false);
-  CHECK(kiln_unload(engine, nullptr, 1, nullptr) == KILN_ERROR_INVALID_ARGUMENT);
-  CHECK(kiln_unload(engine, &stream, 1, &unloaded) == KILN_OK);
-  CHECK(unloaded == 1);
-  CHECK(kiln_unload(engine, nullptr, 0, nullptr) == KILN_OK);
-  CHECK(kiln_plan_launch(plan, machine.args, 4, stream, nullptr) == KILN_ERROR_NOT_LOADED);
-  kiln_plan_destroy(plan);
-  kiln_engine_destroy(engine);
-}
-
 TEST_CASE("A plan takes its arguments in the order that it was made with") {
   CMachine machine;
   kiln_engine* const engine = machine.engine();
