@@ -1,6 +1,6 @@
 // What a launch costs the host: a bare cuLaunchKernelEx with the same function, attributes and
-// parameters, a plan's launch, and an engine's launch by op handle, in turn, in one run. On a GPU,
-// or with --fake on the tests' driver, which only counts.
+// parameters, a plan's launch, the same through the C interface, and an engine's launch by op
+// handle, in turn, in one run. On a GPU, or with --fake on the tests' driver, which only counts.
 
 #include <algorithm>
 #include <array>
@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <kiln/kiln.h>
 #include <kiln/kiln.hpp>
 
 #include "runtime/driver/handles.hpp"
@@ -110,6 +111,39 @@ class RawLaunch {
   CUlaunchConfig config_{};
 };
 
+/// The same call as a plan of the C interface, with an engine of its own.
+class CPlan {
+ public:
+  CPlan(const EngineOptions& like, const Tensor& x, const Tensor& w, const Tensor& out)
+      : args_{kiln_tensor("x", &x.dlpack()), kiln_tensor("w", &w.dlpack()),
+              kiln_tensor("out", &out.dlpack())} {
+    kiln_engine_options options = KILN_INIT(kiln_engine_options);
+    options.cache_root = like.cache_root.empty() ? nullptr : like.cache_root.c_str();
+    options.driver = like.driver.empty() ? nullptr : like.driver.c_str();
+    check(kiln_engine_create(&options, &engine_));
+    check(kiln_plan_create(engine_, "n128k512_gemm_bf16", args_.data(), args_.size(), &plan_));
+  }
+  CPlan(const CPlan&) = delete;
+  CPlan& operator=(const CPlan&) = delete;
+  ~CPlan() {
+    kiln_plan_destroy(plan_);
+    kiln_engine_destroy(engine_);
+  }
+  void operator()(CUstream stream) const {
+    check(kiln_plan_launch(plan_, args_.data(), args_.size(), stream, nullptr));
+  }
+
+ private:
+  static void check(kiln_status status) {
+    if (status != KILN_OK) {
+      throw Error(static_cast<ErrorCode>(status), kiln_last_error_message());
+    }
+  }
+  std::array<kiln_arg, 3> args_;
+  kiln_engine* engine_ = nullptr;
+  kiln_plan* plan_ = nullptr;
+};
+
 double batch_ns(const Place& place, const std::function<void()>& batch) {
   place.synchronize();
   const auto start = std::chrono::steady_clock::now();
@@ -157,7 +191,10 @@ int run(const std::string& fake) {
       value_or_throw(engine.impl().launcher().plan(Engine::Impl::bound(op), args));
   RawLaunch raw(*driver, call->plan->steps().front(), place.handle, tensors);
 
+  const CPlan c_plan(options, x, w, out);
+
   std::vector<double> raw_ns;
+  std::vector<double> c_plan_ns;
   std::vector<double> plan_ns;
   std::vector<double> engine_ns;
   for (int batch = 0; batch < kBatches; ++batch) {
@@ -171,6 +208,11 @@ int run(const std::string& fake) {
         plan.launch(args, place.handle);
       }
     }));
+    c_plan_ns.push_back(batch_ns(place, [&] {
+      for (int i = 0; i < kBatch; ++i) {
+        c_plan(place.handle);
+      }
+    }));
     engine_ns.push_back(batch_ns(place, [&] {
       for (int i = 0; i < kBatch; ++i) {
         engine.launch(op, args, place.handle);
@@ -182,6 +224,9 @@ int run(const std::string& fake) {
              "cuLaunchKernelEx", base, 0.0, 1.0);
   fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
              "plan.launch", median(plan_ns), median(plan_ns) - base, median(plan_ns) / base);
+  fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
+             "kiln_plan_launch", median(c_plan_ns), median(c_plan_ns) - base,
+             median(c_plan_ns) / base);
   fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
              "engine.launch", median(engine_ns), median(engine_ns) - base,
              median(engine_ns) / base);
