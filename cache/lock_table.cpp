@@ -152,6 +152,9 @@ class LockTable::Wait {
 
  private:
   bool is_worth_waiting() {
+    if (table_.stop_waiting_.load()) {
+      return false;
+    }
     const auto now = table_.clock_->now();
     const auto waited = now - start_;
     look_for_beat(now);

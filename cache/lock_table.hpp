@@ -11,6 +11,7 @@
 ///   lock itself is flock()'s. A lock file is never removed, nor trusted for more than a log line.
 /// [on-disk.end]
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -65,6 +66,9 @@ class LockTable {
   /// has stopped, and when the wait has reached its limit.
   CompileLock acquire(const Digest& source, const Digest& toolchain);
 
+  /// Ends all waits, which then hold nothing, and allows no new ones until it is called with false.
+  void stop_waiting(bool stop) noexcept { stop_waiting_.store(stop); }
+
  private:
   class Wait;
   std::string path_of(const Digest& source, const Digest& toolchain) const;
@@ -78,6 +82,7 @@ class LockTable {
   const Logger logger_;
   const LockTimes times_;
   const std::shared_ptr<WaitClock> clock_;
+  std::atomic<bool> stop_waiting_{false};
 
   // The line of each lock whose holder was found stopped, so that it delays this process only once.
   std::mutex stopped_mutex_;

@@ -44,6 +44,11 @@ class Store::Impl {
   explicit Impl(StoreOptions options);
 
   CompileLock lock(const SourceKey& source, const ToolchainKey& toolchain);
+  void stop_waiting(bool stop) noexcept {
+    if (locks_) {
+      locks_->stop_waiting(stop);
+    }
+  }
   Status publish(const Entry& entry);
   /// Null when no layer that may be used has this name.
   Layer* usable_layer(std::string_view name);
@@ -309,6 +314,10 @@ std::optional<Hit> Store::lookup(const Query& query) {
 
 CompileLock Store::lock(const SourceKey& source, const ToolchainKey& toolchain) {
   return impl_->lock(source, toolchain);
+}
+
+void Store::stop_waiting(bool stop) noexcept {
+  impl_->stop_waiting(stop);
 }
 
 Status Store::publish(const Entry& entry) {

@@ -102,6 +102,8 @@ class Store {
   /// whatever the result; if it is still missing, compile it, publish it, and only then let go of
   /// the lock. Holds nothing when waiting is of no use: see LockTable::acquire.
   CompileLock lock(const SourceKey& source, const ToolchainKey& toolchain);
+  /// Ends all waits for locks, and allows no new ones until it is called with false.
+  void stop_waiting(bool stop) noexcept;
 
   /// Stores the entry under its keys. A Failure says why it was not stored; the caller logs
   /// nothing, keeps its bytes and goes on. Losing a race to another writer is success. A full or

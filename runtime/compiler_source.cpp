@@ -35,9 +35,17 @@ const cache::ToolchainKey& CompilerSource::toolchain_key() {
   return toolchain_key_;
 }
 
-const Result<std::unique_ptr<Compiler>>& CompilerSource::compiler() {
-  std::call_once(started_once_, [this] { compiler_.emplace(start()); });
-  return *compiler_;
+Result<Compiler*> CompilerSource::compiler() {
+  const std::lock_guard lock(start_mutex_);
+  if (!compiler_) {
+    auto started = start();
+    if (!started && started.error().code == ErrorCode::kCancelled) {
+      return tl::unexpected(std::move(started.error()));
+    }
+    compiler_ = std::move(started);
+  }
+  return *compiler_ ? Result<Compiler*>(compiler_->value().get())
+                    : tl::unexpected(compiler_->error());
 }
 
 Result<std::unique_ptr<Compiler>> CompilerSource::start() {
@@ -48,7 +56,6 @@ Result<std::unique_ptr<Compiler>> CompilerSource::start() {
   if (!options_.in_process) {
     auto pool = start_workers(*found);
     if (pool) {
-      pool_ = pool->get();
       return std::move(*pool);
     }
     if (pool.error().kind != StartFailure::Kind::kNoWorker) {
@@ -73,7 +80,8 @@ Result<std::string> CompilerSource::find_worker() const {
 }
 
 Result<std::string> CompilerSource::worker() {
-  compiler();
+  static_cast<void>(compiler());
+  const std::lock_guard lock(start_mutex_);
   if (no_worker_) {
     return tl::unexpected(*no_worker_);
   }
@@ -91,7 +99,20 @@ tl::expected<std::unique_ptr<WorkerPool>, StartFailure> CompilerSource::start_wo
   pool.max_workers = static_cast<unsigned>(jobs());
   pool.compile_timeout = options_.timeout;
   pool.logger = logger_;
-  return WorkerPool::start(toolchain, pool);
+  auto made = WorkerPool::make(toolchain, pool);
+  const auto publish = [this](WorkerPool* to) {
+    const std::lock_guard lock(pool_mutex_);
+    pool_ = to;
+    if (to != nullptr && cancelled_) {
+      to->cancel();
+    }
+  };
+  publish(made.get());
+  if (auto started = made->start_first(); !started) {
+    publish(nullptr);
+    return tl::unexpected(std::move(started.error()));
+  }
+  return made;
 }
 
 int CompilerSource::jobs() {
@@ -111,17 +132,26 @@ void CompilerSource::set_jobs(int jobs) {
 }
 
 void CompilerSource::cancel() {
-  with_pool([](WorkerPool& pool) { pool.cancel(); });
+  const std::lock_guard lock(pool_mutex_);
+  cancelled_ = true;
+  if (pool_ != nullptr) {
+    pool_->cancel();
+  }
 }
 
 void CompilerSource::resume() {
-  with_pool([](WorkerPool& pool) { pool.resume(); });
+  const std::lock_guard lock(pool_mutex_);
+  cancelled_ = false;
+  if (pool_ != nullptr) {
+    pool_->resume();
+  }
 }
 
 template <class Use>
 void CompilerSource::with_pool(Use&& use) {
-  if (WorkerPool* const pool = pool_.load()) {
-    use(*pool);
+  const std::lock_guard lock(pool_mutex_);
+  if (pool_ != nullptr) {
+    use(*pool_);
   }
 }
 

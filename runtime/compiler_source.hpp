@@ -39,8 +39,9 @@ class CompilerSource {
   const Result<Toolchain>& toolchain();
   const cache::ToolchainKey& toolchain_key();  ///< Of toolchain(), when there is one.
 
-  /// Worker processes, else NVRTC in this process; the same answer at every call.
-  const Result<std::unique_ptr<Compiler>>& compiler();
+  /// Worker processes, else NVRTC in this process; the same answer at every call, but for
+  /// kCancelled, after which it is tried again.
+  Result<Compiler*> compiler();
   bool in_process() const noexcept { return options_.in_process; }  ///< As asked for.
   /// The executable of compiler()'s workers; why there are none, where they were wanted. Starts the
   /// compiler, where there is one.
@@ -50,8 +51,8 @@ class CompilerSource {
   int jobs();
   /// So many from now on, whatever fits: somebody who knows better asked for them.
   void set_jobs(int jobs);
-  /// Ends compiles under way and refuses new ones until resume(), where they run in other
-  /// processes.
+  /// Ends compiles under way, and the start of the first worker, and refuses new ones until
+  /// resume(), where they run in other processes.
   void cancel();
   void resume();
   std::vector<pid_t> workers();  ///< The processes that compile for this one now.
@@ -66,13 +67,15 @@ class CompilerSource {
   const CompilerOptions options_;
   const Logger logger_;
   std::once_flag found_once_;
-  std::once_flag started_once_;
   std::optional<Result<Toolchain>> toolchain_;
   cache::ToolchainKey toolchain_key_;
+  std::mutex start_mutex_;  // Guards what follows; held while the compiler starts.
   std::optional<Result<std::unique_ptr<Compiler>>> compiler_;
-  std::optional<Failure> no_worker_;        // Set with compiler_.
-  std::atomic<WorkerPool*> pool_{nullptr};  // compiler_, when that is one.
-  std::atomic<int> jobs_;                   // As asked for; 0: as many as fit.
+  std::optional<Failure> no_worker_;  // Set with compiler_.
+  std::mutex pool_mutex_;             // Guards what follows; never held while something starts.
+  WorkerPool* pool_ = nullptr;        // compiler_, when that is one, and while it becomes one.
+  bool cancelled_ = false;
+  std::atomic<int> jobs_;  // As asked for; 0: as many as fit.
   std::once_flag counted_once_;
   int fitting_jobs_ = 1;
 };

@@ -22,7 +22,7 @@ std::string why_not_compilable(KernelProvider& provider, const Target& target) {
   if (provider.policy() == JitPolicy::kForbid) {
     return "compiling is forbidden";
   }
-  const Result<std::unique_ptr<Compiler>>& compiler = provider.source().compiler();
+  const Result<Compiler*> compiler = provider.source().compiler();
   if (!compiler) {
     return "no usable NVRTC was found";
   }
@@ -89,7 +89,7 @@ DoctorReport::Nvrtc examine_nvrtc(KernelProvider& provider) {
   report.builtins_id = toolchain->builtins_id;
   report.origin = toolchain->origin;
   report.passed_over = toolchain->passed_over;
-  const Result<std::unique_ptr<Compiler>>& compiler = provider.source().compiler();
+  const Result<Compiler*> compiler = provider.source().compiler();
   report.usable = compiler.has_value();
   if (!compiler) {
     report.problem = compiler.error().message;

@@ -178,12 +178,12 @@ Failure KernelProvider::forbidden(const Request& request) const {
   const std::string root = store_.writable_root();
   return {ErrorCode::kCompileForbidden,
           fmt::format("{} is in no cache (the root is {}) and compiling is forbidden here "
-                      "(EngineOptions::jit, KILN_JIT). This provides it: kiln prebuild --op {} "
-                      "--arch {}{}; for an op of the engine's own, Engine::prebuild where it is "
-                      "registered.{}",
+                      "(EngineOptions::jit, KILN_JIT). This provides it, where compiling is "
+                      "allowed (KILN_JIT=allow): kiln prebuild --op {} --arch {}{}; for an op of "
+                      "the engine's own, Engine::prebuild where it is registered.{}",
                       unit.label, store_.root_description(),
                       unit.label.substr(0, unit.label.find(' ')), to_string(unit.target),
-                      root.empty() ? "" : " --cache " + root, request.refusals)};
+                      root.empty() ? "" : fmt::format(" --cache '{}'", root), request.refusals)};
 }
 
 Result<std::size_t> KernelProvider::compilable(const Request& request) {
@@ -191,7 +191,7 @@ Result<std::size_t> KernelProvider::compilable(const Request& request) {
     return tl::unexpected(forbidden(request));
   }
   const std::string& label = request.candidates.front().unit.label;
-  const Result<std::unique_ptr<Compiler>>& compiler = source_.compiler();
+  const Result<Compiler*> compiler = source_.compiler();
   if (!compiler) {
     return fail(compiler.error().code,
                 fmt::format("{} is not in the cache ({}) and cannot be compiled: {}{}", label,

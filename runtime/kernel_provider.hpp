@@ -81,6 +81,8 @@ class KernelProvider {
 
   /// Has kernels that could not be compiled tried again.
   void forget_failures() { flights_.forget_failures(); }
+  /// See Store::stop_waiting.
+  void stop_waiting(bool stop) noexcept { store_.stop_waiting(stop); }
 
   CompilerSource& source() noexcept { return source_; }
   JitPolicy policy() const noexcept { return options_.policy; }

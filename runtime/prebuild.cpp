@@ -127,8 +127,11 @@ void run(KernelProvider& provider, const PrebuildRequest& request, const WorkLis
   std::vector<std::optional<Outcome>> outcomes(work.items.size());
   const int jobs = request.jobs > 0 ? request.jobs : provider.source().jobs();
   // What is under way when it is asked to stop is given up, not waited for.
-  std::optional<std::stop_callback<std::function<void()>>> on_stop(
-      std::in_place, request.stop, [&] { provider.source().cancel(); });
+  std::optional<std::stop_callback<std::function<void()>>> on_stop(std::in_place, request.stop,
+                                                                   [&] {
+                                                                     provider.stop_waiting(true);
+                                                                     provider.source().cancel();
+                                                                   });
   share_work(work.items.size(), static_cast<std::size_t>(jobs), request.stop, [&](std::size_t i) {
     Outcome outcome =
         request.check ? check(provider, work.items[i]) : build(provider, work.items[i]);
@@ -139,6 +142,7 @@ void run(KernelProvider& provider, const PrebuildRequest& request, const WorkLis
     outcomes[i] = std::move(outcome);
   });
   on_stop.reset();
+  provider.stop_waiting(false);
   provider.source().resume();
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (!outcomes[i]) {
@@ -236,11 +240,12 @@ void check_request(const PrebuildRequest& request) {
     refuse("PrebuildRequest::targets is empty");
   }
   const Shard& shard = request.shard;
-  if (shard.count < 1 || shard.index < 0 || shard.index >= shard.count) {
+  if (shard.count < 1 || shard.count > Shard::kMost || shard.index < 0 ||
+      shard.index >= shard.count) {
     refuse(
         fmt::format("PrebuildRequest::shard is {}/{}; the index counts from 0 and is less than "
-                    "the count",
-                    shard.index, shard.count));
+                    "the count, which is at most {}",
+                    shard.index, shard.count, Shard::kMost));
   }
 }
 

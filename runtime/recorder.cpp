@@ -74,7 +74,12 @@ void Recorder::save() {
     return stop(lock.error().message);
   }
   if (!lock->has_value()) {
-    waited_out_ = true;
+    if (!std::exchange(waited_out_, true)) {
+      logger_.warn_once("record lock",
+                        fmt::format("record: another process has kept {}.lock for {:g} s; what is "
+                                    "in use is written when it lets go, or not at all.",
+                                    path_, std::chrono::duration<double>(kPatience).count()));
+    }
     return;
   }
   Result<Manifest> manifest = stored();

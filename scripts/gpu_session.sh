@@ -50,18 +50,23 @@ run_tests() {
   row "$name" "$good passed, $bad failed"
 }
 
+# Several at a time, since most of their time is the host's; each leaves its output and exit code.
+start_checker() {  # TOOL PROGRAM LOG
+  # Errors of driver calls are the tests' to judge: some ask on purpose for what is not there.
+  compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 86 "$2" "[sanitize]" > "$3" 2>&1
+  echo $? > "$3.code"
+}
+
 # A checker that cannot work on this machine is reported as not run, which is neither pass nor fail.
-run_checker() {
-  local tool=$1 program=$2 name code outcome
-  name="$tool $(basename "$program")"
-  if ! command -v compute-sanitizer >/dev/null; then
+judge_checker() {  # TOOL PROGRAM LOG
+  local name outcome code
+  name="$1 $(basename "$2")"
+  if [ ! -e "$3.code" ]; then
     outcome="not run: no compute-sanitizer here"
   else
-    # Errors of driver calls are the tests' to judge: some ask on purpose for what is not there.
-    compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 86 "$program" "[sanitize]" > "$logs/checker" 2>&1
-    code=$?
-    tail -n 5 "$logs/checker"
-    if grep -qi 'device not supported' "$logs/checker"; then
+    code=$(cat "$3.code")
+    tail -n 5 "$3"
+    if grep -qi 'device not supported' "$3"; then
       outcome="not run: the device is not supported"
     elif [ "$code" = 0 ]; then
       outcome="clean"
@@ -74,17 +79,40 @@ run_checker() {
   row "$name" "$outcome"
 }
 
-run_op() {
+run_checkers() {
+  local tools=(memcheck racecheck initcheck synccheck) tool program
+  if command -v compute-sanitizer >/dev/null; then
+    for tool in "${tools[@]}"; do
+      for program in "$pack"/tests/*; do
+        start_checker "$tool" "$program" "$logs/$tool.$(basename "$program")" &
+      done
+    done
+    wait
+  fi
+  for tool in "${tools[@]}"; do
+    for program in "$pack"/tests/*; do
+      judge_checker "$tool" "$program" "$logs/$tool.$(basename "$program")"
+    done
+  done
+}
+
+start_op() {  # LOG ARGUMENTS...
+  "$pack/kiln" run "${@:2}" > "$1" 2>&1
+  echo $? > "$1.code"
+}
+
+judge_op() {  # LOG ARGUMENTS...
   local outcome=agrees
-  "$pack/kiln" run "$@" || { outcome=FAILED; failed=$((failed + 1)); }
-  row "kiln run $*" "$outcome"
+  cat "$1"
+  [ "$(cat "$1.code")" = 0 ] || { outcome=FAILED; failed=$((failed + 1)); }
+  row "kiln run ${*:2}" "$outcome"
 }
 
 # Names of all ops. What the outermost objects of the list hold is indented by four.
 op_names() { "$pack/kiln" ops --json | sed -nE 's/^    "name": "([^"]+)",?$/\1/p'; }
 
 run_ops() {
-  local ops op pdl m
+  local ops op pdl m calls=() i
   mapfile -t ops < <(op_names)
   if [ ${#ops[@]} -eq 0 ]; then
     failed=$((failed + 1))
@@ -92,9 +120,17 @@ run_ops() {
   fi
   for op in "${ops[@]}"; do
     for pdl in on off; do
-      for m in 1 8 33; do run_op "$op" --m "$m" --pdl "$pdl"; done
+      for m in 1 8 33; do calls+=("$op --m $m --pdl $pdl"); done
     done
   done
+  # shellcheck disable=SC2086  # A call is several words.
+  for i in "${!calls[@]}"; do
+    start_op "$logs/run.$i" ${calls[$i]} &
+    [ $(((i + 1) % 8)) -ne 0 ] || wait
+  done
+  wait
+  # shellcheck disable=SC2086
+  for i in "${!calls[@]}"; do judge_op "$logs/run.$i" ${calls[$i]}; done
 }
 
 # Counts like any other program: the exit status, never a time.
@@ -121,9 +157,7 @@ IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --for
 
 run_checks() {
   for program in "$pack"/tests/*; do run_tests "$program"; done
-  for tool in memcheck racecheck initcheck synccheck; do
-    for program in "$pack"/tests/*; do run_checker "$tool" "$program"; done
-  done
+  run_checkers
   run_ops
 }
 

@@ -24,6 +24,7 @@ void print_json(const Json& value) {
 
 void complain(std::string_view message) {
   const std::string line = fmt::format("kiln: {}{}\n", message, message.ends_with('.') ? "" : ".");
+  std::fflush(stdout);  // Where both go to one file, what was said before comes before.
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <kiln/error.hpp>
 #include <kiln/version.hpp>
@@ -91,7 +94,24 @@ int run_command(int argc, char** argv) {
 }  // namespace
 }  // namespace kiln::tools
 
+namespace {
+
+// A file that is opened must not come to lie where messages go.
+void fill_standard_streams() {
+  int descriptor = ::open("/dev/null", O_RDWR);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) {
+    descriptor = ::dup(descriptor);
+  }
+  if (descriptor >= 0) {
+    ::close(descriptor);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  fill_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // A limit on files is then an error of the write.
   try {
     return kiln::tools::run_command(argc, argv);
   } catch (const std::exception& error) {

@@ -39,6 +39,12 @@ int merge(const ManifestArgs& args) {
     throw Error(ErrorCode::kIo, fmt::format("the path '{}' leads nowhere: {}.", args.out,
                                             cache::errno_text(path.error())));
   }
+  // The rename would put a file in the place of a device or a pipe.
+  if (const auto there = disk.status(*path);
+      there && there->kind != cache::FileStatus::Kind::kFile) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} is there already and is not a plain file; name a file", *path));
+  }
   // An engine may record into the file, which may be one of those read.
   const auto lock = value_or_throw(runtime::ManifestLock::take(disk, *path, kPatience));
   if (!lock) {

@@ -62,10 +62,10 @@ Json to_json(const MissingEntries& missing) {
 }
 
 Json to_json(const PrebuildReport& report, const cache::StoreCounters& counters) {
-  Json out = {{"compiled", report.compiled},       {"cached", report.cached},
-              {"failed", report.failed.size()},    {"seconds", report.seconds},
-              {"kernels", Json::array()},          {"failures", Json::array()},
-              {"skipped", to_json(report.skipped)}};
+  Json out = {{"compiled", report.compiled},    {"cached", report.cached},
+              {"failed", report.failed.size()}, {"stopped", report.stopped},
+              {"seconds", report.seconds},      {"kernels", Json::array()},
+              {"failures", Json::array()},      {"skipped", to_json(report.skipped)}};
   for (const PrebuildReport::Failed& failed : report.failed) {
     out["failures"].push_back({{"kernel", failed.kernel}, {"message", failed.message}});
   }
@@ -85,7 +85,8 @@ void print_skipped(const std::vector<PrebuildReport::Skipped>& skipped) {
 void print_summary(const PrebuildReport& report) {
   print_skipped(report.skipped);
   for (const PrebuildReport::Failed& failed : report.failed) {
-    print_out("{}\n", failed.message);
+    const bool named = failed.message.find(failed.kernel) != std::string::npos;
+    print_out("{}{}\n", named ? std::string() : failed.kernel + ": ", failed.message);
   }
   print_out("{} compiled, {} from the cache, {} failed, {} skipped{} in {:.3f} s\n",
             report.compiled, report.cached, report.failed.size(), report.skipped.size(),
@@ -128,7 +129,7 @@ int judge(const PrebuildReport& report, bool may_be_idle) {
   const bool idle = report.kernels.empty() && report.failed.empty() && report.stopped == 0;
   if (idle && unmatched == 0 && !may_be_idle) {
     complain(report.skipped.empty()
-                 ? "nothing was built: no op was asked for"
+                 ? "nothing was built: what was asked for names no kernel that there is"
                  : "nothing was built: " + describe_line(report.skipped.front()));
   }
   const bool done = report.ok() || (idle && may_be_idle);

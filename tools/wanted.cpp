@@ -73,9 +73,11 @@ Shard parse_shard(const std::string& text) {
   const bool slash = index.ec == std::errc() && index.ptr != end && *index.ptr == '/';
   const auto total = slash ? std::from_chars(index.ptr + 1, end, shard.count) : index;
   if (!slash || total.ec != std::errc() || total.ptr != end || shard.index < 0 ||
-      shard.index >= shard.count) {
+      shard.index >= shard.count || shard.count > Shard::kMost) {
     throw CLI::ValidationError(
-        "--shard", fmt::format("'{}' is not I/N with I from 0 to N - 1, such as 0/8", text));
+        "--shard", fmt::format("'{}' is not I/N with I from 0 to N - 1, such as 0/8, and N at most "
+                               "{}",
+                               text, Shard::kMost));
   }
   return shard;
 }

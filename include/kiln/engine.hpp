@@ -221,8 +221,9 @@ struct Counters {
 
 /// One of several machines that share a prebuild; their outputs merge.
 struct Shard {
+  static constexpr int kMost = 100'000;
   int index = 0;  ///< From 0.
-  int count = 1;
+  int count = 1;  ///< At most kMost.
 };
 
 struct PrebuildRequest {

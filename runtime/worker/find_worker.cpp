@@ -69,7 +69,8 @@ std::string file_of_this_code() {
 
 Result<std::string> find_worker(const WorkerInputs& inputs) {
   if (!inputs.option.empty()) {
-    return named(inputs.option, "the engine's compile worker option");
+    return named(inputs.option,
+                 "the compile worker (EngineOptions::compile_worker, KILN_COMPILE_WORKER)");
   }
   if (!inputs.kiln_compile_worker.empty()) {
     return named(inputs.kiln_compile_worker, "KILN_COMPILE_WORKER");

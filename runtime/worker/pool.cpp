@@ -47,14 +47,26 @@ Exchange<CompileReply> ask(Channel& channel, const std::string& frame, std::size
 
 }  // namespace
 
-tl::expected<std::unique_ptr<WorkerPool>, StartFailure> WorkerPool::start(
-    const Toolchain& toolchain, const WorkerPoolOptions& options) {
-  std::unique_ptr<WorkerPool> pool(new WorkerPool(toolchain, options));
-  auto started = pool->crew().start_first();
+std::unique_ptr<WorkerPool> WorkerPool::make(const Toolchain& toolchain,
+                                             const WorkerPoolOptions& options) {
+  return std::unique_ptr<WorkerPool>(new WorkerPool(toolchain, options));
+}
+
+tl::expected<void, StartFailure> WorkerPool::start_first() {
+  auto started = crew().start_first();
   if (!started) {
     return tl::unexpected(std::move(started.error()));
   }
-  pool->targets_ = std::move(*started);
+  targets_ = std::move(*started);
+  return {};
+}
+
+tl::expected<std::unique_ptr<WorkerPool>, StartFailure> WorkerPool::start(
+    const Toolchain& toolchain, const WorkerPoolOptions& options) {
+  auto pool = make(toolchain, options);
+  if (auto started = pool->start_first(); !started) {
+    return tl::unexpected(std::move(started.error()));
+  }
   return pool;
 }
 

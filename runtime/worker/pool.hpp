@@ -49,7 +49,13 @@ class Crew;
 /// starts workers of its own.
 class WorkerPool final : public Compiler {
  public:
+  /// Of no worker yet. Until start_first() was successful, only cancel() and resume() may be
+  /// called.
+  static std::unique_ptr<WorkerPool> make(const Toolchain& toolchain,
+                                          const WorkerPoolOptions& options);
   /// Starts the first worker and shakes hands with it.
+  tl::expected<void, StartFailure> start_first();
+  /// Both.
   static tl::expected<std::unique_ptr<WorkerPool>, StartFailure> start(
       const Toolchain& toolchain, const WorkerPoolOptions& options);
 

@@ -43,6 +43,13 @@ class Manifest(ManifestTest):
         left = sorted(path.name for path in self.scratch.glob("*.json*"))
         self.assertEqual(left, ["a.json", "a.json.lock", "b.json"])
 
+    def test_merging_into_something_that_is_no_plain_file_is_refused_and_leaves_it(self):
+        pipe = self.scratch / "pipe"
+        os.mkfifo(pipe)
+        result = self.kiln("manifest", "merge", self.manifest("a.json", variant(1)), "-o", pipe, code=1)
+        self.assertIn("is there already and is not a plain file", result.stderr)
+        self.assertTrue(pipe.is_fifo())
+
     def test_merging_waits_for_an_engine_that_records_into_the_file(self):
         out = self.manifest("out.json", variant(1))
         other = self.manifest("other.json", variant(2))

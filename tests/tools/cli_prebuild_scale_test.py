@@ -1,13 +1,17 @@
 """kiln prebuild for images and job arrays: shards, manifests, checks, sizes, and stopping it."""
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from support import PrebuiltTest
@@ -270,6 +274,53 @@ class Stopping(ScaleTest):
 
     def test_so_does_a_request_to_terminate(self):
         self.interrupted(signal.SIGTERM, 143)
+
+    def stopped_while(self, waiting, **env):
+        """Interrupts a prebuild once `waiting(process)` is true; far sooner than what it waits for would end."""
+        command = [os.environ["KILN"], *map(str, self.arguments("--jobs", "1", cache=self.scratch / "empty"))]
+        with subprocess.Popen(
+            command, env=self.environment(**env), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            deadline = time.monotonic() + 60
+            while not waiting(process) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=15)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("kiln: stopped by SIGINT", errors)
+
+    def test_an_interrupt_ends_the_start_of_the_first_worker(self):
+        worker = self.scratch / "worker"
+        worker.write_text(f"#!/bin/sh\ntouch {self.scratch}/started\nexec sleep 600\n", encoding="utf-8")
+        worker.chmod(0o755)
+        self.stopped_while(lambda _: (self.scratch / "started").exists(), KILN_COMPILE_WORKER=worker)
+
+    def test_an_interrupt_ends_the_wait_for_another_process_that_compiles(self):
+        def has_worker(process):  # Which is there before anybody waits for a lock.
+            return any(path.read_text() for path in pathlib.Path(f"/proc/{process.pid}/task").glob("*/children"))
+
+        locks = self.scratch / "empty" / "v1" / "locks"
+        locks.mkdir(parents=True)
+        with contextlib.ExitStack() as held:
+            for number in range(256):
+                lock = held.enter_context(open(locks / f"{number:02x}", "w", encoding="utf-8"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self.stopped_while(has_worker)
+
+    def test_a_limit_on_the_size_of_files_is_an_error_and_no_crash(self):
+        cache = self.scratch / "empty"
+        result = subprocess.run(
+            [os.environ["KILN"], *map(str, self.arguments("--jobs", "1", cache=cache))],
+            env=self.environment(),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("could not be stored", result.stderr)
+        self.assertEqual(list(cache.glob("v1/tmp/*")), [])
 
 
 if __name__ == "__main__":
