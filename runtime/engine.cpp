@@ -57,6 +57,15 @@ runtime::LauncherOptions launcher_options(const EngineOptions& options,
   return launcher;
 }
 
+// Of every op, so they are part of every key.
+std::vector<std::string> op_options(const runtime::Environment& environment) {
+  std::vector<std::string> options;
+  if (environment.line_info) {
+    options.emplace_back("--generate-line-info");
+  }
+  return options;
+}
+
 void throw_if_failed(Status&& status) {
   value_or_throw(std::move(status));
 }
@@ -65,6 +74,7 @@ void throw_if_failed(Status&& status) {
 
 Engine::Impl::Impl(const EngineOptions& options, const runtime::Environment& environment)
     : logger_(options.log),
+      registry_(op_options(environment)),
       root_choice_(cache::choose_root(environment.root)),
       store_(store_options(options, environment, logger_)),
       trace_(environment.trace, logger_),

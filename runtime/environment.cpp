@@ -133,6 +133,7 @@ Environment Environment::read(const EngineOptions& options) {
   environment.compile_jobs = parse_jobs(options.compile_jobs, environment.warnings);
   environment.record = text(options.record, "KILN_RECORD");
   environment.trace = text(options.trace, "KILN_TRACE");
+  environment.line_info = flag("KILN_LINEINFO");
   environment.check = options.check.value_or(flag("KILN_CHECK"));
   environment.pdl = options.pdl.value_or(variable("KILN_PDL") != "0");
   environment.capture_misses = options.capture_misses ? *options.capture_misses : capture_policy();

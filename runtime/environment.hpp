@@ -21,6 +21,7 @@ struct Environment {
   ToolchainInputs toolchain;
   cache::Limits limits;               ///< Of the writable root.
   std::vector<std::string> warnings;  ///< What could not be understood, and was left out.
+  bool line_info = false;             ///< KILN_LINEINFO.
   bool check = false;                 ///< EngineOptions::check, else KILN_CHECK.
   bool pdl = true;                    ///< EngineOptions::pdl, else KILN_PDL.
   CaptureMisses capture_misses = CaptureMisses::kLoad;  ///< Else KILN_CAPTURE_MISSES.

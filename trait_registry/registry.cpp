@@ -44,7 +44,7 @@ std::size_t distance_of_names(std::string_view asked, std::string_view name) {
 
 }  // namespace
 
-Registry::Registry() {
+Registry::Registry(std::vector<std::string> options) : options_(std::move(options)) {
   for (Op& op : builtin_ops()) {
     if (Result<const BoundOp*> added = insert(std::move(op), true); !added) {
       throw Error(ErrorCode::kInternal, "a built-in op is malformed: " + added.error().message);
@@ -60,6 +60,11 @@ Result<const BoundOp*> Registry::add(Op op) {
 
 Result<const BoundOp*> Registry::insert(Op op, bool builtin) {
   auto node = std::make_unique<Node>();
+  for (const std::string& option : options_) {
+    if (std::find(op.options.begin(), op.options.end(), option) == op.options.end()) {
+      op.options.push_back(option);
+    }
+  }
   if (Status status = bind(std::move(op), builtin, node->bound); !status) {
     return tl::unexpected(std::move(status.error()));
   }

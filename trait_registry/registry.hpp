@@ -63,7 +63,9 @@ struct BoundOp {
 /// find takes no lock.
 class Registry {
  public:
-  Registry();  ///< With the built-in ops. Throws Error(kInternal) when one of them is malformed.
+  /// With the built-in ops. Each op gets `options` after its own. Throws Error(kInternal) when a
+  /// built-in op is malformed.
+  explicit Registry(std::vector<std::string> options = {});
   ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
@@ -88,6 +90,7 @@ class Registry {
   const BoundOp* lookup(std::string_view name) const noexcept;
   Failure unknown(std::string_view name) const;
 
+  const std::vector<std::string> options_;  // NVRTC options of every op.
   // Append-only: a reader that loads a bucket's head sees finished nodes only.
   std::array<std::atomic<Node*>, 64> buckets_{};
   mutable std::mutex mutex_;                  // Guards nodes_ and the order of insertions.

@@ -138,6 +138,17 @@ class Cache(PrebuiltTest):
         self.assertIn("nvdisasm", failed.stderr)
         self.assertIn("PATH", failed.stderr)
 
+    def test_line_information_is_part_of_the_key_and_names_no_place_of_this_machine(self):
+        env = {"KILN_LINEINFO": "1"}
+        self.kiln("prebuild", "--arch", self.ARCH, "--op", self.OP, "--cache", self.cache, env=env)
+        self.assertEqual(len(self.entries()), 2 * self.total)
+        with_lines = [path.read_bytes() for path in self.entries() if b"--generate-line-info" in path.read_bytes()]
+        self.assertEqual(len(with_lines), self.total)
+        for image in with_lines:
+            self.assertIn(b"debug_line", image)
+            self.assertNotIn(str(self.scratch).encode(), image)
+        self.kiln("prebuild", "--arch", self.ARCH, "--op", self.OP, "--cache", self.cache, "--check", env=env)
+
     def test_extract_takes_the_beginning_of_a_key(self):
         key = self.entries()[0].stem
         extracted = self.cache_json("extract", "--out", self.scratch, key[:12])["extracted"]

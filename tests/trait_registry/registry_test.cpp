@@ -65,6 +65,16 @@ TEST_CASE("Two registries share nothing") {
   CHECK(other.add(sample_op("mine")));
 }
 
+TEST_CASE("Options of the registry come after each op's own, once") {
+  Registry registry({"--generate-line-info"});
+  for (const BoundOp* bound : registry.all()) {
+    CHECK(bound->op.options.back() == "--generate-line-info");
+  }
+  Op op = sample_op("with_options");
+  op.options = {"--generate-line-info", "--use_fast_math"};
+  CHECK(value_or_throw(registry.add(op))->op.options == op.options);
+}
+
 TEST_CASE("Ops are listed in order of registration") {
   Registry registry;
   const std::size_t builtin = registry.all().size();
