@@ -79,16 +79,19 @@ judge_checker() {  # TOOL PROGRAM LOG
   row "$name" "$outcome"
 }
 
-run_checkers() {
-  local tools=(memcheck racecheck initcheck synccheck) tool program
-  if command -v compute-sanitizer >/dev/null; then
-    for tool in "${tools[@]}"; do
-      for program in "$pack"/tests/*; do
-        start_checker "$tool" "$program" "$logs/$tool.$(basename "$program")" &
-      done
+tools=(memcheck racecheck initcheck synccheck)
+
+start_checkers() {
+  command -v compute-sanitizer >/dev/null || return
+  for tool in "${tools[@]}"; do
+    for program in "$pack"/tests/*; do
+      start_checker "$tool" "$program" "$logs/$tool.$(basename "$program")" &
     done
-    wait
-  fi
+  done
+}
+
+judge_checkers() {
+  wait
   for tool in "${tools[@]}"; do
     for program in "$pack"/tests/*; do
       judge_checker "$tool" "$program" "$logs/$tool.$(basename "$program")"
@@ -156,8 +159,9 @@ IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --for
 "$pack/kiln" doctor
 
 run_checks() {
+  start_checkers
   for program in "$pack"/tests/*; do run_tests "$program"; done
-  run_checkers
+  judge_checkers
   run_ops
 }
 
