@@ -8,6 +8,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <kiln/kiln.hpp>
@@ -30,6 +31,10 @@ Op walk_op(const Op& original) {
   Op op = original;
   op.name = kWalk;
   op.family = "baseline";
+  // It knows dense schedules alone.
+  std::erase_if(op.args,
+                [](const ArgSpec& arg) { return arg.name.find("topk") != std::string::npos; });
+  op.scalar_contract = {};
   KernelSpec kernel;
   kernel.name = "walk";
   kernel.source = "sched_walk.cuh";
@@ -84,7 +89,11 @@ class Schedule {
     const Tensor meta(meta_.data(), DType::kI32, {partitions_, 8});
     const Tensor splits(splits_.data(), DType::kI32, {requests_ + 1});
     const Tensor lengths(lengths_.data(), DType::kI32, {requests_});
-    engine.launch(op, {meta, splits, Arg(), Arg(), lengths, 64, 5, -1, Arg()}, stream);
+    if (op == std::string_view(kWalk)) {
+      engine.launch(op, {meta, splits, lengths, 64, 5}, stream);
+    } else {
+      engine.launch(op, {meta, splits, Arg(), Arg(), lengths, 64, 5, -1, Arg()}, stream);
+    }
   }
   /// The words of one call on poisoned buffers.
   std::vector<std::int32_t> words(Engine& engine, const char* op, CUstream stream) const {

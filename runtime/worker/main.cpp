@@ -140,6 +140,10 @@ int run(Channel& channel) {
   close_inherited();
   forbid_core_files();
   forbid_second_cache();
+  // NVRTC writes the working directory into line information, and a cubin names no place.
+  if (::chdir("/") != 0) {
+    return kExitFailed;
+  }
   ::fcntl(kWorkerSocket, F_SETFD, FD_CLOEXEC);
   const pid_t parent = ::getppid();
   std::thread([parent] { watch_parent(kWorkerSocket, parent); }).detach();

@@ -76,8 +76,8 @@ TEST_CASE(
   const std::string message =
       error_of(ErrorCode::kCompileForbidden, [&] { ScaleCall().launch(engine); });
   CHECK(contains(message, "scale ROWS=1 PDL=true sm_90a"));
-  CHECK(
-      contains(message, "kiln prebuild --op scale --arch sm_90a --cache " + machine.cache_root()));
+  CHECK(contains(message,
+                 "kiln prebuild --op scale --arch sm_90a --cache '" + machine.cache_root() + "'"));
   CHECK(contains(message, "KILN_JIT"));
   CHECK(engine.counters().compiles == 0);
   CHECK_FALSE(engine.impl().provider().source().toolchain());
