@@ -15,7 +15,7 @@ std::vector<Bf16> engram_gather(const EngramTable& table, const std::vector<std:
   const std::int64_t groups = table.dim / table.block;
   std::vector<Bf16> out(ids.size() * static_cast<std::size_t>(table.dim), 0);
   for (std::size_t n = 0; n < ids.size(); ++n) {
-    if (ids[n] < table.row_lo || ids[n] >= table.row_lo + table.rows) {
+    if (ids[n] < table.row_lo || ids[n] - table.row_lo >= table.rows) {
       continue;
     }
     const std::int64_t row = ids[n] - table.row_lo;

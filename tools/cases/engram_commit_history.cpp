@@ -13,12 +13,7 @@ OpCase engram_commit_history() {
                     [](std::mt19937_64& random) { return uniform(random, 0, 129'279); });
     };
   }
-  out.fills["req_slots"] = [](HostTensor& tensor, std::mt19937_64& generator,
-                              const HostCall& call) {
-    std::int64_t next = 0;
-    fill_integers(tensor, generator,
-                  [&](std::mt19937_64&) { return (next++ * 5 + 3) % call.dim("rows"); });
-  };
+  out.fills["req_slots"] = fill_slots;
   out.fills["commit_lens"] = [](HostTensor& tensor, std::mt19937_64& generator,
                                 const HostCall& call) {
     fill_integers(tensor, generator,

@@ -10,6 +10,10 @@
 #include <random>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include <kiln/error.hpp>
+
 #include "reference/engram_hash.hpp"
 #include "tools/op_case.hpp"
 
@@ -56,6 +60,21 @@ inline constexpr std::int64_t kImageTokenId = 128'815;
 inline constexpr std::int64_t kMmPadShift = 129'200;  ///< Below some of the token ids drawn.
 
 /// What the cases of both hashes have: sizes, scalars, and inputs within the contract.
+// Each request's own row, in an order that is not that of the rows. Of an op that writes the rows,
+// no two may be one.
+inline void fill_slots(HostTensor& tensor, std::mt19937_64& generator, const HostCall& call) {
+  const std::int64_t rows = call.dim("rows");
+  const auto slots = static_cast<std::int64_t>(tensor.elements());
+  const bool written = call.tensor("history").arg->access != Access::kRead;
+  if (slots > 0 && (rows < 1 || (written && slots > rows))) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} requests need more than {} rows of history: --dim rows=N", slots, rows));
+  }
+  std::int64_t next = 0;
+  fill_integers(tensor, generator, [&](std::mt19937_64&) { return rows - 1 - next++ % rows; });
+}
+
 inline void set_hash_inputs(OpCase& out) {
   out.rows = "t";
   out.dims = {{"rows", 1024}, {"v", 129'280}, {"l", 3}, {"n", 4}, {"h", 8}};
@@ -88,13 +107,7 @@ inline void set_hash_inputs(OpCase& out) {
                          reference::reciprocal_of(static_cast<std::uint64_t>(prime)));
                    });
   };
-  // Each token's own row, in an order that is not that of the rows.
-  out.fills["req_slots"] = [](HostTensor& tensor, std::mt19937_64&, const HostCall& call) {
-    const std::int64_t rows = call.dim("rows");
-    std::mt19937_64 unused;
-    std::int64_t next = 0;
-    fill_integers(tensor, unused, [&](std::mt19937_64&) { return (next++ * 5 + 3) % rows; });
-  };
+  out.fills["req_slots"] = fill_slots;
 }
 
 inline reference::EngramTables hash_tables(const HostCall& call) {

@@ -45,9 +45,11 @@ OpCase engram_hash_ids() {
   out.scalars["num_real"] = 30;
   out.scalars["block"] = static_cast<double>(kBlock);
   const auto counted = [](std::int64_t divisor, std::int64_t factor) {
-    return [=](HostTensor& tensor, std::mt19937_64& generator, const HostCall&) {
+    return [=](HostTensor& tensor, std::mt19937_64& generator, const HostCall& call) {
+      const std::int64_t last = std::max<std::int64_t>(call.dim("r") - 1, 0);
       std::int64_t next = 0;
-      fill_integers(tensor, generator, [&](std::mt19937_64&) { return next++ / divisor * factor; });
+      fill_integers(tensor, generator,
+                    [&](std::mt19937_64&) { return std::min(next++ / divisor, last) * factor; });
     };
   };
   out.fills["row"] = counted(kBlock, 1);
