@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ binutils cmake ninja-build python3 python3-venv libfmt-dev libspdlog-dev nlohmann-json3-dev
-          libxxhash-dev libzstd-dev libsodium-dev libcli11-dev libdlpack-dev libexpected-dev catch2 strace)
+          libxxhash-dev libzstd-dev libsodium-dev libcli11-dev libdlpack-dev libexpected-dev catch2 strace pkg-config)
 optional=(ccache)  # Makes a second build quick; the build does without.
 [ "${1:-}" = --lint ] && packages+=(clang-format-14 clang-tidy-14 clang-14 libclang-rt-14-dev)
 
