@@ -59,33 +59,13 @@ Result<SourceFile> find_source(std::string_view name, std::span<const SourceFile
 
 namespace {
 
-/// The files that one source includes, found and not yet scanned.
+/// What a source includes, transitively.
 class Closure {
  public:
   explicit Closure(std::span<const SourceFile> sources) : sources_(sources) {}
 
-  Status add_includes_of(std::string_view file, std::string_view text) {
-    // What Kiln's own files include was found out when they were embedded, and no source of an op
-    // may take their names.
-    if (const EmbeddedSource* const embedded = find_embedded(file)) {
-      for (std::string_view rest = embedded->includes; !rest.empty();) {
-        const std::size_t end = rest.find(' ');
-        const EmbeddedSource& included = *find_embedded(rest.substr(0, end));
-        add(included.name, included.text);
-        rest.remove_prefix(end + 1);
-      }
-      return {};
-    }
-    for (const IncludeDirective& include : scan_includes(text)) {
-      if (Status added = add(file, include); !added) {
-        return added;
-      }
-    }
-    return {};
-  }
-
-  // Until there is nothing to scan.
-  Status complete() {
+  Status add_all_of(const SourceFile& main) {
+    to_scan_.emplace_back(main.name, main.text);
     while (!to_scan_.empty()) {
       const auto [file, text] = to_scan_.back();
       to_scan_.pop_back();
@@ -106,6 +86,26 @@ class Closure {
   }
 
  private:
+  Status add_includes_of(std::string_view file, std::string_view text) {
+    // What Kiln's own files include was found out when they were embedded, and no source of an op
+    // may take their names.
+    if (const EmbeddedSource* const embedded = find_embedded(file)) {
+      for (std::string_view rest = embedded->includes; !rest.empty();) {
+        const std::size_t end = rest.find(' ');
+        const EmbeddedSource& included = *find_embedded(rest.substr(0, end));
+        add(included.name, included.text);
+        rest.remove_prefix(end + 1);
+      }
+      return {};
+    }
+    for (const IncludeDirective& include : scan_includes(text)) {
+      if (Status added = add(file, include); !added) {
+        return added;
+      }
+    }
+    return {};
+  }
+
   Status add(std::string_view file, const IncludeDirective& include) {
     std::string_view included;
     const bool computed = include.form == IncludeDirective::Form::kComputed;
@@ -133,11 +133,7 @@ class Closure {
 Result<std::vector<SourceFile>> include_closure(const SourceFile& main,
                                                 std::span<const SourceFile> sources) {
   Closure closure(sources);
-  Status found = closure.add_includes_of(main.name, main.text);
-  if (found) {
-    found = closure.complete();
-  }
-  if (!found) {
+  if (Status found = closure.add_all_of(main); !found) {
     return tl::unexpected(std::move(found.error()));
   }
   return closure.files();

@@ -8,13 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
-#include <numeric>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -52,8 +49,6 @@ void set_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Without close_range (Linux 5.9; some sandboxes have none), what is open is asked for: a million
-// calls of close(), where a process may open so many, take half a second.
 void close_inherited() {
   constexpr unsigned kFirst = kWorkerSocket + 1;
 #ifdef SYS_close_range
@@ -61,22 +56,11 @@ void close_inherited() {
     return;
   }
 #endif
-  std::vector<int> open;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
-       !error && entry != end; entry.increment(error)) {
-    open.push_back(std::atoi(entry->path().filename().c_str()));
-  }
-  if (error) {
-    rlimit limit{};
-    const bool known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (1U << 20);
-    open.resize(known ? limit.rlim_cur : std::size_t{1} << 20);
-    std::iota(open.begin(), open.end(), 0);
-  }
-  for (const int descriptor : open) {
-    if (descriptor >= static_cast<int>(kFirst)) {
-      ::close(descriptor);
-    }
+  rlimit limit{};
+  const bool known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (1U << 20);
+  for (int descriptor = kFirst; descriptor < (known ? static_cast<int>(limit.rlim_cur) : 1 << 20);
+       ++descriptor) {
+    ::close(descriptor);
   }
 }
 

@@ -4,44 +4,13 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
-#include "trait_registry/check.hpp"
-#include "trait_registry/registry.hpp"
-#include "trait_registry/target.hpp"
-#include "trait_registry/variant.hpp"
+#include "tests/trait_registry/ops/op_fixture.hpp"
 
 namespace kiln::registry {
 namespace {
 
-// Addresses on a device, far from each other: compared, never followed.
-void* at(std::uintptr_t index, std::uintptr_t offset = 0) {
-  return reinterpret_cast<void*>((index + 1) << 50 | offset);
-}
-
-class Fixture {
- public:
-  explicit Fixture(const char* name) : op(**registry_.find(name)), problem(op.names) {}
-
-  std::string error(const std::vector<Arg>& args) {
-    problem = Problem(op.names);
-    problem.set_target(parse_target(target));
-    problem.set_pdl(true);
-    int device = -1;
-    const Status status = check_call(op, args, true, problem, device);
-    return status ? "" : status.error().message;
-  }
-  /// Of the kernel, for the call that was checked last.
-  Geometry geometry(std::size_t kernel = 0) const {
-    return op.op.kernels[kernel].geometry(problem, choose_traits(op, problem));
-  }
-
- private:
-  Registry registry_;
-
- public:
-  const BoundOp& op;
-  Problem problem;
-  std::string target = "sm_90a";
-};
+using test::at;
+using Fixture = test::OpFixture;
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
