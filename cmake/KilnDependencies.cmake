@@ -1,6 +1,6 @@
-# Third-party code. fmt and spdlog are used header-only, since Debian ships no archive of either and
-# a program that needs libfmt.so could not be copied to another machine; the rest are archives or
-# headers.
+# Third-party code. Debian ships no archive of fmt and spdlog, and a program that needs libfmt.so
+# could not be copied to another machine: spdlog is used header-only, fmt is compiled by base/fmt.cpp.
+# The rest are archives or headers.
 
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
@@ -28,7 +28,7 @@ target_include_directories(
   kiln_thirdparty SYSTEM INTERFACE ${KILN_FMT_INCLUDE} ${KILN_SPDLOG_INCLUDE} ${KILN_DLPACK_INCLUDE}
                                    ${KILN_EXPECTED_INCLUDE} ${KILN_XXHASH_INCLUDE}
                                    ${KILN_ZSTD_INCLUDE} ${KILN_SODIUM_INCLUDE})
-target_compile_definitions(kiln_thirdparty INTERFACE FMT_HEADER_ONLY SPDLOG_FMT_EXTERNAL)
+target_compile_definitions(kiln_thirdparty INTERFACE SPDLOG_FMT_EXTERNAL)
 target_link_libraries(kiln_thirdparty INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 
 add_library(kiln_cuda_headers INTERFACE)
