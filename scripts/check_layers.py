@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["include", "base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests", "bench", "examples"]
+LAYERS = ["include", "base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests", "bench", "examples", "python"]
 
 # Folder -> folders whose internal headers ("folder/x.hpp") it may include. The longest prefix rules.
 MAY_INCLUDE = {
@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "c_api": {"c_api"},
     "tools": {"base", "cache", "trait_registry", "reference", "runtime", "tools"},
     "examples": {"examples"},
+    "python": {"python"},
     "bench": {"base", "cache", "trait_registry", "reference", "runtime", "tests", "bench"},
     "tests": {"base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests"},
 }
@@ -33,12 +34,14 @@ MAY_INCLUDE_PUBLIC = {
     "cache": {"error", "log", "version"},
     "trait_registry": {"error", "log", "version", "op", "target", "tensor", "engine"},
     "reference": set(),
+    "python": {"kiln"},
 }
 
 # Third-party or toolkit header prefix -> the only folders that may include it.
 ONLY_IN = {
     "cuda": {"runtime", "tools", "tests", "bench"},
     "nvrtc": {"runtime", "tests", "bench"},
+    "tvm/": {"python"},
     "CLI/": {"tools", "bench", "tests"},
     "catch2/": {"tests"},
     "sodium": {"cache"},

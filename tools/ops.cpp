@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -94,9 +95,16 @@ Json describe(const Op& op) {
         {{"name", trait.name}, {"summary", trait.summary}, {"values", spellings(trait)}});
   }
   out["archs"] = served_targets(op);
+  out["min_compute_capability"] = op.min_compute_capability;
+  out["workspace"] = static_cast<bool>(op.workspace);
   out["kernels"] = Json::array();
+  out["sources"] = Json::array();
   for (const KernelSpec& kernel : op.kernels) {
     out["kernels"].push_back(kernel.name);
+    if (std::find(out["sources"].begin(), out["sources"].end(), kernel.source) ==
+        out["sources"].end()) {
+      out["sources"].push_back(kernel.source);
+    }
   }
   return out;
 }

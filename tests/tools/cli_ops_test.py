@@ -2,7 +2,7 @@
 
 import unittest
 
-from support import KilnTest
+from support import REPOSITORY, KilnTest
 
 GEMMS = ["n128k512_gemm_bf16", "n32k5120_gemm_bf16"]
 
@@ -33,6 +33,17 @@ class Ops(KilnTest):
         ops = {op["name"]: op for op in self.kiln_json("ops")}
         shapes = [arg["shape"] for arg in ops["n128k512_gemm_bf16"]["args"]]
         self.assertEqual(shapes, [["m", 512], [128, 512], ["m", 128]])
+
+    def test_an_op_names_its_sources_and_whether_it_may_need_a_workspace(self):
+        ops = {op["name"]: op for op in self.kiln_json("ops")}
+        self.assertEqual(ops["rmsnorm"]["min_compute_capability"], 90)
+        self.assertFalse(ops["rmsnorm"]["workspace"])
+        self.assertTrue(ops["row_argmax"]["workspace"])
+        for op in ops.values():
+            self.assertTrue(op["sources"])
+            self.assertEqual(len(op["sources"]), len(set(op["sources"])))
+            for source in op["sources"]:
+                self.assertTrue((REPOSITORY / "kernel_templates" / source).is_file(), source)
 
     def test_text_names_every_op(self):
         text = self.kiln("ops").stdout

@@ -1,0 +1,132 @@
+"""Shapes and dtypes of an op's outputs, from those of its inputs.
+
+Extents may be anything that counts: whole numbers, or the symbolic ones that a tracer has.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import CodeType
+from typing import Any
+
+from ._registry import Arg, Dim, Op
+
+
+def ceil_div(a: Any, b: Any) -> Any:
+    return (a + b - 1) // b
+
+
+def _round_up(step: int) -> Any:
+    return lambda value: ceil_div(value, step) * step
+
+
+_CALLS = {"ceil_div": ceil_div, "min": min, "max": max}
+_ROUND_UP = re.compile(r"ceil([1-9][0-9]*)")
+
+
+def _parse(expression: str) -> ast.Expression:
+    # Whole numbers: what the registry writes as / is //. Extents are not negative, so both round alike.
+    return ast.parse(expression.replace("/", "//"), mode="eval")
+
+
+@cache
+def symbols_of(expression: str) -> frozenset[str]:
+    """The symbols that an expression needs."""
+    names = {node.id for node in ast.walk(_parse(expression)) if isinstance(node, ast.Name)}
+    return frozenset(name for name in names if name not in _CALLS and not _ROUND_UP.fullmatch(name))
+
+
+@cache
+def _compiled(expression: str) -> tuple[CodeType, dict[str, Any]]:
+    tree = _parse(expression)
+    calls: dict[str, Any] = {"__builtins__": {}, **_CALLS}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and (match := _ROUND_UP.fullmatch(node.id)):
+            calls[node.id] = _round_up(int(match.group(1)))
+    return compile(tree, f"<extent {expression}>", "eval"), calls
+
+
+def evaluate(expression: str, symbols: Mapping[str, Any]) -> Any:
+    """The value of an extent such as "(n-1)*h" or "ceil128(m)*ceil4(k/32)"."""
+    code, calls = _compiled(expression)
+    return eval(code, calls, dict(symbols))  # The registry's own text, without builtins.
+
+
+def bound_symbols(args: Sequence[Arg]) -> frozenset[str]:
+    """The symbols that these tensors' shapes give a value."""
+    return frozenset(dim.symbol for arg in args if arg.is_tensor for dim in arg.shape if dim.kind in ("symbol", "leading"))
+
+
+def _is_bound(dim: Dim, symbols: frozenset[str], leading: frozenset[str]) -> bool:
+    if dim.kind == "leading":
+        return dim.symbol in leading
+    if dim.kind == "derived":
+        return symbols_of(dim.text) <= symbols
+    return dim.kind == "fixed" or dim.symbol in symbols
+
+
+@cache
+def allocatable(op: Op) -> tuple[Arg, ...]:
+    """The outputs whose shapes follow from the required inputs, so that a caller may leave them out. An optional output is none of them:
+    left out, it is not computed."""
+    required = tuple(arg for arg in op.inputs if not arg.optional)
+    symbols = bound_symbols(required)
+    leading = frozenset(dim.symbol for arg in required for dim in arg.shape if dim.kind == "leading")
+    return tuple(arg for arg in op.outputs if not arg.optional and all(_is_bound(dim, symbols, leading) for dim in arg.shape))
+
+
+def bind(args: Sequence[Arg], shapes: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
+    """Symbols, and the axes behind each leading one, from the shapes of the tensors that are there. ValueError names an argument whose rank
+    is wrong; extents that contradict each other are left to the launch."""
+    symbols: dict[str, Any] = {}
+    leading: dict[str, tuple[Any, ...]] = {}
+    for arg in args:
+        if not arg.is_tensor or arg.name not in shapes:
+            continue
+        shape, dims = tuple(shapes[arg.name]), arg.shape
+        if dims and dims[0].kind == "leading" and len(shape) >= len(dims) - 1:
+            first = len(shape) - len(dims) + 1
+            leading.setdefault(dims[0].symbol, shape[:first])
+            product: Any = 1
+            for extent in shape[:first]:
+                product = product * extent
+            symbols.setdefault(dims[0].symbol, product)
+            shape, dims = shape[first:], dims[1:]
+        if len(shape) != len(dims):
+            expected = ", ".join(dim.text for dim in arg.shape)
+            raise ValueError(f'argument "{arg.name}" must have the shape [{expected}], found {len(shapes[arg.name])} axes')
+        for dim, extent in zip(dims, shape):
+            if dim.kind == "symbol":
+                symbols.setdefault(dim.symbol, extent)
+    return symbols, leading
+
+
+def output_shape(arg: Arg, symbols: Mapping[str, Any], leading: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+    shape: list[Any] = []
+    for dim in arg.shape:
+        if dim.kind == "leading":
+            shape.extend(leading[dim.symbol])
+        elif dim.kind == "fixed":
+            shape.append(dim.value)
+        else:
+            shape.append(symbols[dim.symbol] if dim.kind == "symbol" else evaluate(dim.text, symbols))
+    return tuple(shape)
+
+
+def output_shapes(op: Op, shapes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    """The shape of each output of `allocatable`, from the shapes of the inputs by name."""
+    symbols, leading = bind(op.inputs, shapes)
+    return {arg.name: output_shape(arg, symbols, leading) for arg in allocatable(op)}
+
+
+@cache
+def dtype_source(op: Op, output: Arg) -> str | None:
+    """The required input whose dtype an allocated output takes: the first that allows the same ones. None: it has the first of its own."""
+    if len(output.dtypes) > 1:
+        for arg in op.inputs:
+            if not arg.optional and arg.is_tensor and set(arg.dtypes) == set(output.dtypes):
+                return arg.name
+    return None
