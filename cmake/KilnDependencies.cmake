@@ -22,6 +22,8 @@ find_path(
   HINTS ${KILN_CUDA_ROOT} ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
   PATH_SUFFIXES include targets/x86_64-linux/include)
 find_path(KILN_NVRTC_INCLUDE nvrtc.h REQUIRED HINTS ${KILN_CUDA_INCLUDE} ${KILN_CUDA_ROOT}/include)
+# Ranges that a profiler shows. Without these headers all else is the same.
+find_path(KILN_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${KILN_CUDA_INCLUDE} ${KILN_CUDA_ROOT}/include)
 
 add_library(kiln_thirdparty INTERFACE)
 target_include_directories(

@@ -77,6 +77,8 @@ TraceArgs& TraceArgs::add_integer(std::string_view key, std::int64_t value) {
 }
 
 Trace::Trace(const std::string& path, const Logger& logger) : logger_(logger) {
+  // Now, since an engine reads the environment when it is made and never again.
+  ToolRange::tool_listens();
   if (path.empty()) {
     return;
   }

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// What an engine does and how long it takes, as a file that Chrome's and Perfetto's viewers open.
+/// What an engine does and how long it takes: a file that Chrome's and Perfetto's viewers open, and
+/// ranges for a profiler.
 
 #include <atomic>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "base/logger.hpp"
+#include "runtime/nvtx.hpp"
 #include "runtime/worker/descriptor.hpp"
 
 namespace kiln::runtime {
@@ -79,12 +81,16 @@ class Trace {
   std::atomic<bool> on_{false};
 };
 
-/// An event from construction to destruction.
+/// An event from construction to destruction, and a range that a profiler sees, also where the
+/// trace is off.
 class TraceSpan {
  public:
   /// The texts must outlive the span.
   TraceSpan(Trace& trace, std::string_view name, std::string_view category) noexcept
-      : trace_(trace.on() ? &trace : nullptr), name_(name), category_(category) {
+      : range_(category, name),
+        trace_(trace.on() ? &trace : nullptr),
+        name_(name),
+        category_(category) {
     if (trace_ != nullptr) {
       start_ = Trace::Clock::now();
     }
@@ -108,6 +114,7 @@ class TraceSpan {
   }
 
  private:
+  ToolRange range_;
   Trace* trace_;
   std::string_view name_;
   std::string_view category_;

@@ -42,6 +42,7 @@ ONLY_IN = {
     "cuda": {"runtime", "tools", "tests", "bench"},
     "nvrtc": {"runtime", "tests", "bench"},
     "tvm/": {"python"},
+    "nvtx3/": {"runtime", "tests"},
     "CLI/": {"tools", "bench", "tests"},
     "catch2/": {"tests"},
     "sodium": {"cache"},

@@ -23,7 +23,7 @@ OP_NAME = re.compile(r'\bop\.name = "([A-Za-z0-9_]+)"')
 TEMPLATE_NAME = re.compile(r'"([A-Za-z0-9_/]+\.cuh)"')
 
 # What runtime/ does besides launching; everything else directly in it is launch path.
-NOT_LAUNCHING = {"prebuild", "doctor", "manifest", "manifest_lock", "manifest_parse", "manifest_resolve", "recorder", "trace"}
+NOT_LAUNCHING = {"prebuild", "doctor", "manifest", "manifest_lock", "manifest_parse", "manifest_resolve", "nvtx", "recorder", "trace"}
 
 
 def closure(root, start):

@@ -63,7 +63,8 @@ find_toolkit() {
   [ "$best" -ge "$oldest_toolkit" ] && echo "$found"
 }
 
-# cuda.h is in the runtime's wheel, nvrtc.h and the compiler in their own; both unpack to one folder.
+# cuda.h is in the runtime's wheel, nvrtc.h and the compiler in their own, as are NVTX's headers; all
+# unpack to one folder.
 fetch_wheels() {
   local root=build/wheels/nvidia/cu13
   if [ ! -e "$root/lib64" ]; then
@@ -71,7 +72,7 @@ fetch_wheels() {
     rm -rf build/wheels
     python3 -m venv build/wheels-venv
     build/wheels-venv/bin/pip install -q --disable-pip-version-check --no-deps --target build/wheels \
-      "nvidia-cuda-nvrtc==$wheel_version.*" "nvidia-cuda-runtime==$wheel_version.*"
+      "nvidia-cuda-nvrtc==$wheel_version.*" "nvidia-cuda-runtime==$wheel_version.*" "nvidia-nvtx==$wheel_version.*"
     ln -s lib "$root/lib64"
   fi
   ln -sfn "wheels/nvidia/cu13" build/cuda

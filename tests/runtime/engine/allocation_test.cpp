@@ -1,5 +1,6 @@
 // A warm launch allocates nothing. This program counts its allocations, so it is one of its own.
 
+#include "runtime/trace.hpp"
 #include "tests/runtime/engine/ops.hpp"
 #include "tests/support/count_allocations.hpp"
 
@@ -63,6 +64,20 @@ TEST_CASE("A warm call of m = 0 makes no driver call and allocates nothing") {
   engine.launch(op, args, nullptr);
   CHECK(allocations == before);
   CHECK(machine.fake().total() == calls);
+}
+
+TEST_CASE("Where nobody listens, a span of what an engine does allocates nothing") {
+  runtime::Trace trace("", Logger(LogSink{}));
+  if (runtime::ToolRange::tool_listens()) {
+    WARN("skipped: a profiler records this program");
+    return;
+  }
+  const std::size_t before = allocations;
+  {
+    runtime::TraceSpan span(trace, "scale ROWS=1 sm_90", "load");
+    span.arg("image_bytes", 1);
+  }
+  CHECK(allocations == before);
 }
 
 }  // namespace kiln::test
