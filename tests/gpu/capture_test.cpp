@@ -7,6 +7,7 @@
 
 #include "tests/gpu/support/add_op.hpp"
 #include "tests/gpu/support/gpu.hpp"
+#include "tests/gpu/support/graph_parts.hpp"
 #include "tests/support/catch.hpp"
 
 namespace kiln::gpu {
@@ -48,9 +49,7 @@ class Fixture {
 };
 
 bool relaxed_loads_are_possible() {
-  int version = 0;
-  KILN_CU(cuDriverGetVersion, &version);
-  return version >= 12030;
+  return driver_version() >= 12030;
 }
 
 CUstreamCaptureStatus capture_status(const Stream& stream) {
@@ -159,37 +158,12 @@ TEST_CASE("Side streams are captured with the stream that they were forked from"
   CHECK(main_out.holds(1000.0F + kOnMain));
 }
 
-/// A dependency of a graph. From driver 12.3 on.
-struct Edge {
-  CUgraphNode from;
-  CUgraphNode to;
-  bool programmatic;
-};
-
-std::vector<Edge> edges_of(const Graph& graph) {
-  // By its versioned name: what cuda.h calls it differs between CUDA 12 and 13.
-  using GetEdges =
-      CUresult (*)(CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, std::size_t*);
-  const auto get_edges = reinterpret_cast<GetEdges>(symbol("cuGraphGetEdges_v2"));
-  std::size_t count = 0;
-  check("cuGraphGetEdges_v2", get_edges(graph.get(), nullptr, nullptr, nullptr, &count));
-  std::vector<CUgraphNode> from(count);
-  std::vector<CUgraphNode> to(count);
-  std::vector<CUgraphEdgeData> data(count);
-  check("cuGraphGetEdges_v2", get_edges(graph.get(), from.data(), to.data(), data.data(), &count));
-  std::vector<Edge> edges;
-  for (std::size_t i = 0; i < count; ++i) {
-    edges.push_back({from[i], to[i], data[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC});
-  }
-  return edges;
-}
-
 TEST_CASE(
     "An edge is programmatic when its consumer waits, and a full one when it does not (field "
     "report 139)",
     "[capture][pdl]") {
   Gpu& gpu = Gpu::instance();
-  if (!relaxed_loads_are_possible() || gpu.target().major < 9) {
+  if (!has_programmatic_edges()) {
     WARN("skipped: needs programmatic edges (compute capability 9.0, driver 12.3)");
     return;
   }
@@ -212,14 +186,7 @@ TEST_CASE(
     add(fixture.engine, kWaiting, a, b, gpu.stream.get());
     add(fixture.engine, kNotWaiting, b, out, gpu.stream.get());
   });
-  const std::vector<Edge> edges = edges_of(graph);
-  REQUIRE(edges.size() == 2);
-  const bool in_order = edges[0].to == edges[1].from;
-  const Edge& first = in_order ? edges[0] : edges[1];
-  const Edge& second = in_order ? edges[1] : edges[0];
-  REQUIRE(first.to == second.from);
-  CHECK(first.programmatic);
-  CHECK_FALSE(second.programmatic);
+  CHECK(programmatic_edges(graph) == std::vector{true, false});
   check_replays(graph, x, out, kFirst + kWaiting + kNotWaiting);
 }
 
