@@ -19,7 +19,7 @@ mkdir -p "$dir/tests" "$dir/bench"
 scripts/gpu_record.py digests > "$dir/digests.json"
 cp scripts/gpu_session.sh build/release/tools/kiln docs/peer_h200.md "$dir/"
 find build/release/tests/gpu -maxdepth 1 -type f -executable -exec cp -t "$dir/tests" {} +
-find build/release/bench -type f -executable \( -name '*device*' -o -name '*launch*' \) -exec cp -t "$dir/bench" {} +
+find build/release/bench -type f -executable \( -name '*device*' -o -name '*launch*' -o -name '*serving*' \) -exec cp -t "$dir/bench" {} +
 # Run by hand: it prints kernels per second.
 cp build/release/examples/kiln_example_engine "$dir/"
 # Run by hand where there are many cores; needs NVRTC there.
