@@ -1,4 +1,4 @@
-"""A serving image: kiln, a program that serves, a pack and glibc; no NVRTC, no compiler, no network, no HOME."""
+"""A serving image: kiln, programs that serve, a pack and glibc; no NVRTC, no compiler, no network, no HOME."""
 
 import json
 import os
@@ -17,6 +17,7 @@ PACK = "/opt/kernels/kiln.pack"
 FORBID = {"KILN_JIT": "forbid", "KILN_CACHE_LAYERS": PACK}
 KILN = "/usr/bin/kiln"
 SERVE = "/usr/bin/serve_check"
+ENGINE = "/usr/bin/engine"
 
 # Calls that change a file or a folder, when they succeed.
 CHANGING = re.compile(r"^(creat|ftruncate|truncate|mkdir|mkdirat|unlink|unlinkat|rename|renameat2?|link|linkat"
@@ -49,6 +50,7 @@ class ServingImage(KilnTest):
         image = Image(root)
         image.add_program(os.environ["KILN"], KILN)
         image.add_program(os.environ["KILN_SERVE_CHECK"], SERVE)
+        image.add_program(os.environ["KILN_EXAMPLE_ENGINE"], ENGINE)
         image.add(os.environ["KILN_FAKE_DRIVER"], "/lib/x86_64-linux-gnu/libcuda.so.1")
         pack = self.scratch / "kiln.pack"
         self.kiln("pack", "create", "--cache", cache or self.prebuilt, *signing, pack)
@@ -72,7 +74,7 @@ class ServingImage(KilnTest):
         for name, rest, code in calls:
             self.assertNotIn(name, NETWORK, rest)
             if name == "execve":
-                self.assertTrue(rest.startswith((f'"{KILN}"', f'"{SERVE}"')), rest)
+                self.assertTrue(rest.startswith((f'"{KILN}"', f'"{SERVE}"', f'"{ENGINE}"')), rest)
             if name.startswith("open"):
                 self.assertNotRegex(rest, r"nvrtc|/usr/local|/opt/cuda", rest)
             if code not in ("-1", "?"):
@@ -105,6 +107,12 @@ class ServingImage(KilnTest):
         self.assertEqual({row["ability"] for row in report["ops"]}, {"loadable"})
         self.assertEqual(sum(row["variants"] for row in report["ops"]), total)
         self.assertEqual(len(report["ops"]), ops)
+
+    def test_the_example_engine_captures_a_graph_and_replays_it_there(self):
+        said = self.run_in(self.image("engine"), ENGINE, "10")
+        self.assertRegex(said.stdout, r"^warm-up: 0 kernels compiled, [1-9]\d* loaded, in ")
+        self.assertRegex(said.stdout, r"\n10 steps of 32 kernels: \d+ kernels per second\n$")
+        self.assertEqual(said.stderr, "")
 
     def test_a_kernel_that_the_pack_lacks_is_named_at_start_with_the_command_that_provides_it(self):
         """Field report 107."""
