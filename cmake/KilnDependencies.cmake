@@ -19,7 +19,7 @@ find_library(KILN_SODIUM_ARCHIVE libsodium.a REQUIRED)
 # cuda.h and nvrtc.h: declarations only, nothing of the toolkit is linked.
 find_path(
   KILN_CUDA_INCLUDE cuda.h REQUIRED
-  HINTS ${KILN_CUDA_ROOT} ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
+  HINTS ${KILN_CUDA_ROOT} ENV CUDA_HOME ENV CUDA_PATH ${PROJECT_SOURCE_DIR}/build/cuda /usr/local/cuda
   PATH_SUFFIXES include targets/x86_64-linux/include)
 find_path(KILN_NVRTC_INCLUDE nvrtc.h REQUIRED HINTS ${KILN_CUDA_INCLUDE} ${KILN_CUDA_ROOT}/include)
 # Ranges that a profiler shows. Without these headers all else is the same.

@@ -10,6 +10,7 @@ else()
   set(kiln_build_examples OFF)
 endif()
 option(KILN_BUILD_EXAMPLES "Build the examples" ${kiln_build_examples})
+option(KILN_BUILD_PYTHON "Build what the Python wheel holds; python/pyproject.toml turns it on" OFF)
 option(KILN_FUZZERS "Build the fuzzers; needs clang" OFF)
 set(KILN_SANITIZE "" CACHE STRING "Sanitizers for every target, for example address,undefined")
 

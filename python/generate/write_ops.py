@@ -137,6 +137,7 @@ def function(op: Op) -> str:
     given = ", ".join(arg.name for arg in op.args)
     short = [f"{arg.name} is not None" for arg in allocatable(op)] + [f"{detail} is None" for detail in DETAILS]
     short += [f"{name}.__class__ in direct_types" for name in tensors]
+    short += [f"is_plain({arg.name})" for arg in op.args if "complex64" in arg.dtypes]
     condition = "\n        and ".join(short)
     outputs = ", ".join(arg.name for arg in returned(op)) or "None"
     return f'''def {op.name}({signature(op)}) -> {returns(op)}:
@@ -157,7 +158,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._calls import direct_types
+from ._calls import direct_types, is_plain
 from ._engine import call, fast
 from ._launch_options import LaunchOptions
 

@@ -1,0 +1,75 @@
+#include "python/binding/arguments.hpp"
+
+#include <string>
+
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include "python/binding/error.hpp"
+
+namespace kiln::python {
+Arguments::Arguments(const tvm::ffi::AnyView* args, std::int32_t count)
+    : count_(static_cast<std::size_t>(count)) {
+  if (count < 0 || count_ > kMost) [[unlikely]] {
+    refuse(std::to_string(count) + " arguments came, and no op has more than " +
+           std::to_string(kMost));
+  }
+  for (std::int32_t i = 0; i < count; ++i) {
+    kiln_arg& slot = slots_[static_cast<std::size_t>(i)];
+    slot.name = nullptr;
+    slot.reserved = 0;
+    const TVMFFIAny any = args[i].CopyToTVMFFIAny();
+    switch (any.type_index) {
+      case kTVMFFITensor:
+        set_tensor(slot, TVMFFITensorGetDLTensorPtr(any.v_obj));
+        break;
+      case kTVMFFIDLTensorPtr:
+        set_tensor(slot, static_cast<const DLTensor*>(any.v_ptr));
+        break;
+      case kTVMFFINone:
+        slot.kind = KILN_ARG_ABSENT;
+        slot.value.tensor = nullptr;
+        break;
+      case kTVMFFIInt:
+      case kTVMFFIBool:
+        slot.kind = KILN_ARG_INTEGER;
+        slot.value.integer = any.v_int64;
+        break;
+      case kTVMFFIFloat:
+        slot.kind = KILN_ARG_REAL;
+        slot.value.real = any.v_float64;
+        break;
+      default:
+        throw NoArgument{i, args[i].GetTypeKey()};
+    }
+  }
+}
+
+void Arguments::set_tensor(kiln_arg& slot, const DLTensor* tensor) noexcept {
+  slot.kind = KILN_ARG_TENSOR;
+  slot.value.tensor = tensor;
+  if (device_.device_type == kDLCPU) {
+    device_ = tensor->device;
+  }
+}
+
+kiln_stream Arguments::current_stream() const noexcept {
+  return device_.device_type == kDLCUDA ? TVMFFIEnvGetStream(kDLCUDA, device_.device_id) : nullptr;
+}
+
+void refuse_argument(const std::string& what, const NoArgument& wrong) {
+  throw tvm::ffi::Error("kiln.argument_type",
+                        what + " must be a tensor or a number, found one of " + wrong.type, "");
+}
+
+Arguments arguments_of(kiln_engine* engine, const std::string& op, const tvm::ffi::AnyView* args,
+                       std::int32_t count) {
+  try {
+    return {args, count};
+  } catch (const NoArgument& wrong) {
+    kiln_op_arg_info info = KILN_INIT(kiln_op_arg_info);
+    check(kiln_op_arg_at(engine, op.c_str(), static_cast<std::size_t>(wrong.index), &info));
+    refuse_argument(op + ": argument \"" + info.name + "\"", wrong);
+  }
+}
+
+}  // namespace kiln::python

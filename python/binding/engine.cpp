@@ -1,0 +1,213 @@
+// Engines: made from what src/kiln/_engine.py wrote down as JSON, and looked into.
+
+#include <cstddef>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/optional.h>
+#include <tvm/ffi/string.h>
+
+#include <kiln/kiln.h>
+
+#include "python/binding/arguments.hpp"
+#include "python/binding/error.hpp"
+#include "python/binding/exports.hpp"
+
+namespace kiln::python {
+namespace {
+
+namespace ffi = tvm::ffi;
+using Json = nlohmann::json;
+
+using Options = kiln_engine_options;
+template <class T>
+using Fields = std::map<std::string, T Options::*>;
+
+const Fields<const char*> kTexts = {
+    {"cache_root", &Options::cache_root}, {"nvrtc", &Options::nvrtc},
+    {"driver", &Options::driver},         {"compile_worker", &Options::compile_worker},
+    {"record", &Options::record},         {"trace", &Options::trace},
+};
+const Fields<std::int32_t> kNumbers = {
+    {"cache_group_shared", &Options::cache_group_shared},
+    {"cache_allow_world_writable", &Options::cache_allow_world_writable},
+    {"exact_toolchain", &Options::exact_toolchain},
+    {"jit", &Options::jit},
+    {"compile_in_process", &Options::compile_in_process},
+    {"compile_jobs", &Options::compile_jobs},
+    {"pdl", &Options::pdl},
+    {"check", &Options::check},
+    {"log_level", &Options::log_level},
+    {"capture_misses", &Options::capture_misses},
+};
+const Fields<std::int64_t> kTimes = {
+    {"compile_timeout_seconds", &Options::compile_timeout_seconds},
+    {"compile_wait_seconds", &Options::compile_wait_seconds},
+};
+const Fields<std::uint64_t> kLimits = {
+    {"cache_max_bytes", &Options::cache_max_bytes},
+    {"cache_max_age_seconds", &Options::cache_max_age_seconds},
+};
+
+// Strings of a JSON list, as C has them; refers to the JSON.
+std::vector<const char*> texts(const Json& list) {
+  std::vector<const char*> out;
+  for (const Json& text : list) {
+    out.push_back(text.get_ref<const std::string&>().c_str());
+  }
+  return out;
+}
+
+template <class T>
+bool set(Options& options, const Fields<T>& fields, const std::string& name, const Json& value) {
+  const auto field = fields.find(name);
+  if (field == fields.end()) {
+    return false;
+  }
+  if constexpr (std::is_same_v<T, const char*>) {
+    options.*(field->second) = value.get_ref<const std::string&>().c_str();
+  } else {
+    options.*(field->second) = value.get<T>();
+  }
+  return true;
+}
+
+// An engine keeps a pointer to what receives its log lines; kept here for as long as it lives.
+class Logs {
+ public:
+  static Logs& instance() {
+    static Logs* const logs = new Logs;  // Never gone: threads of an engine may still be logging.
+    return *logs;
+  }
+  void keep(const kiln_engine* engine, std::unique_ptr<ffi::Function> log) {
+    const std::lock_guard lock(mutex_);
+    logs_[engine] = std::move(log);
+  }
+  void drop(const kiln_engine* engine) {
+    std::unique_ptr<ffi::Function> log;
+    const std::lock_guard lock(mutex_);
+    if (const auto found = logs_.find(engine); found != logs_.end()) {
+      log = std::move(found->second);
+      logs_.erase(found);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const kiln_engine*, std::unique_ptr<ffi::Function>> logs_;
+};
+
+// A log line is no reason to fail, whatever the receiver thinks of it.
+void log_line(std::int32_t level, const char* message, void* user) {
+  try {
+    (*static_cast<ffi::Function*>(user))(level, ffi::String(message));
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+Handle engine_create(ffi::String described, ffi::Optional<ffi::Function> log) {
+  const Json json = Json::parse(std::string(described));
+  Options options = KILN_INIT(kiln_engine_options);
+  std::vector<const char*> layers;
+  std::vector<const char*> keys;
+  for (const auto& [name, value] : json.items()) {
+    if (name == "layers") {
+      layers = texts(value);
+    } else if (name == "trusted_keys") {
+      keys = texts(value);
+    } else if (!set(options, kTexts, name, value) && !set(options, kNumbers, name, value) &&
+               !set(options, kTimes, name, value) && !set(options, kLimits, name, value)) {
+      refuse("an engine has no option \"" + name + "\"");
+    }
+  }
+  options.layers = layers.data();
+  options.layer_count = layers.size();
+  options.trusted_keys = keys.data();
+  options.trusted_key_count = keys.size();
+  std::unique_ptr<ffi::Function> receiver;
+  if (log.has_value()) {
+    receiver = std::make_unique<ffi::Function>(*std::move(log));
+    options.log = &log_line;
+    options.log_user = receiver.get();
+  }
+  kiln_engine* engine = nullptr;
+  check(kiln_engine_create(&options, &engine));
+  Logs::instance().keep(engine, std::move(receiver));
+  return to_handle(engine);
+}
+
+void engine_destroy(Handle handle) {
+  auto* const engine = from_handle<kiln_engine>(handle);
+  kiln_engine_destroy(engine);
+  Logs::instance().drop(engine);
+}
+
+ffi::String engine_counters(Handle engine) {
+  kiln_counters counters = KILN_INIT(kiln_counters);
+  check(kiln_engine_counters(from_handle<kiln_engine>(engine), &counters));
+  const Json json = {{"compiles", counters.compiles},
+                     {"cache_hits", counters.cache_hits},
+                     {"cache_misses", counters.cache_misses},
+                     {"cache_bytes_read", counters.cache_bytes_read},
+                     {"cache_publishes", counters.cache_publishes},
+                     {"cache_bytes_written", counters.cache_bytes_written},
+                     {"cache_write_failures", counters.cache_write_failures},
+                     {"rejected_entries", counters.rejected_entries},
+                     {"removed_temporaries", counters.removed_temporaries},
+                     {"trimmed_files", counters.trimmed_files},
+                     {"libraries_loaded", counters.libraries_loaded}};
+  return json.dump();
+}
+
+ffi::String engine_op_names(Handle handle) {
+  auto* const engine = from_handle<kiln_engine>(handle);
+  std::size_t count = 0;
+  check(kiln_op_count(engine, &count));
+  Json names = Json::array();
+  for (std::size_t i = 0; i < count; ++i) {
+    kiln_op_info info = KILN_INIT(kiln_op_info);
+    check(kiln_op_at(engine, i, &info));
+    names.push_back(info.name);
+  }
+  return names.dump();
+}
+
+// engine, streams
+void engine_unload(const ffi::PackedArgs& args, ffi::Any* result) {
+  std::vector<kiln_stream> streams;
+  for (int i = 1; i < args.size(); ++i) {
+    streams.push_back(reinterpret_cast<kiln_stream>(args[i].cast<std::int64_t>()));
+  }
+  std::size_t unloaded = 0;
+  check(kiln_unload(from_handle<kiln_engine>(args[0].cast<Handle>()), streams.data(),
+                    streams.size(), &unloaded));
+  *result = static_cast<std::int64_t>(unloaded);
+}
+
+void engine_forget_compile_failures(Handle engine) {
+  check(kiln_forget_compile_failures(from_handle<kiln_engine>(engine)));
+}
+
+std::int64_t library_version() {
+  return kiln_version();
+}
+
+}  // namespace
+}  // namespace kiln::python
+
+KILN_EXPORT_PACKED(engine_unload, kiln::python::engine_unload)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_create, kiln::python::engine_create)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_destroy, kiln::python::engine_destroy)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_counters, kiln::python::engine_counters)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_op_names, kiln::python::engine_op_names)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_forget_compile_failures,
+                              kiln::python::engine_forget_compile_failures)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(library_version, kiln::python::library_version)

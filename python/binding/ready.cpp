@@ -1,0 +1,124 @@
+// Warming up and prefetching.
+
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/optional.h>
+#include <tvm/ffi/string.h>
+
+#include <kiln/kiln.h>
+
+#include "python/binding/arguments.hpp"
+#include "python/binding/error.hpp"
+#include "python/binding/exports.hpp"
+
+namespace kiln::python {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+// The calls that are asked for, each as its op's name, a number, and so many arguments.
+class Calls {
+ public:
+  Calls(kiln_engine* engine, const ffi::AnyView* args, int count) {
+    for (int at = 0; at < count;) {
+      ops_.push_back(args[at].cast<std::string>());
+      const auto arguments = args[at + 1].cast<std::int32_t>();
+      arguments_.push_back(arguments_of(engine, ops_.back(), args + at + 2, arguments));
+      at += 2 + arguments;
+      calls_.push_back({ops_.back().c_str(), arguments_.back().data(), arguments_.back().size()});
+    }
+  }
+  const std::vector<kiln_call>& calls() const noexcept { return calls_; }
+
+ private:
+  std::deque<std::string> ops_;  // Whose elements stay where they are.
+  std::deque<Arguments> arguments_;
+  std::vector<kiln_call> calls_;
+};
+
+struct Receivers {
+  ffi::Optional<ffi::Function> progress;
+  nlohmann::json failures = nlohmann::json::array();
+};
+
+void tell_progress(std::size_t done, std::size_t total, const char* name, void* user) {
+  try {
+    (*static_cast<Receivers*>(user)->progress)(static_cast<std::int64_t>(done),
+                                               static_cast<std::int64_t>(total), ffi::String(name));
+  } catch (const std::exception&) {
+    return;  // A callback of the C interface returns normally.
+  }
+}
+
+void keep_failure(const char* name, kiln_status status, const char* message, void* user) {
+  static_cast<Receivers*>(user)->failures.push_back(
+      {{"name", name}, {"status", kiln_status_name(status)}, {"message", message}});
+}
+
+// engine, manifest or "", jobs, progress or None, calls. What became of it, as JSON; what could not
+// be had is part of that.
+void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
+  constexpr int kFirstCall = 4;
+  const auto manifest = args[1].cast<std::string>();
+  Receivers receivers{args[3].cast<ffi::Optional<ffi::Function>>()};
+  auto* const engine = from_handle<kiln_engine>(args[0].cast<Handle>());
+  const Calls calls(engine, args.data() + kFirstCall, args.size() - kFirstCall);
+  kiln_warmup_request request = KILN_INIT(kiln_warmup_request);
+  request.calls = calls.calls().data();
+  request.call_count = calls.calls().size();
+  request.manifest = manifest.empty() ? nullptr : manifest.c_str();
+  request.jobs = args[2].cast<std::int32_t>();
+  request.progress = receivers.progress.has_value() ? &tell_progress : nullptr;
+  request.failed = &keep_failure;
+  request.user = &receivers;
+  kiln_warmup_report report = KILN_INIT(kiln_warmup_report);
+  const kiln_status status = kiln_warmup(engine, &request, &report);
+  if (receivers.failures.empty()) {
+    check(status);
+  }
+  const nlohmann::json json = {{"prepared", report.prepared}, {"failed", report.failed},
+                               {"compiled", report.compiled}, {"loaded", report.loaded},
+                               {"seconds", report.seconds},   {"failures", receivers.failures}};
+  *result = ffi::String(json.dump());
+}
+
+// engine, op, arguments
+void prefetch_start(const ffi::PackedArgs& args, ffi::Any* result) {
+  const auto op = args[1].cast<std::string>();
+  auto* const engine = from_handle<kiln_engine>(args[0].cast<Handle>());
+  const Arguments given = arguments_of(engine, op, args.data() + 2, args.size() - 2);
+  kiln_prefetch* prefetch = nullptr;
+  check(kiln_prefetch_start(engine, op.c_str(), given.data(), given.size(), &prefetch));
+  *result = to_handle(prefetch);
+}
+
+bool prefetch_poll(Handle prefetch) {
+  std::int32_t ready = 0;
+  check(kiln_prefetch_poll(from_handle<kiln_prefetch>(prefetch), &ready));
+  return ready != 0;
+}
+
+bool prefetch_wait(Handle prefetch, std::int64_t nanoseconds) {
+  std::int32_t ready = 0;
+  check(kiln_prefetch_wait(from_handle<kiln_prefetch>(prefetch), nanoseconds, &ready));
+  return ready != 0;
+}
+
+void prefetch_destroy(Handle prefetch) {
+  kiln_prefetch_destroy(from_handle<kiln_prefetch>(prefetch));
+}
+
+}  // namespace
+}  // namespace kiln::python
+
+KILN_EXPORT_PACKED(warmup, kiln::python::warmup)
+KILN_EXPORT_PACKED(prefetch_start, kiln::python::prefetch_start)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(prefetch_poll, kiln::python::prefetch_poll)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(prefetch_wait, kiln::python::prefetch_wait)
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(prefetch_destroy, kiln::python::prefetch_destroy)

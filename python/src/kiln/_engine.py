@@ -1,0 +1,339 @@
+"""Engines: what holds kernels, and makes them when a call needs them."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from . import _calls, _native, _registry, _signature
+from ._errors import InvalidArgumentError
+from ._launch_options import OFF, ON, LaunchOptions
+from ._own_op import Kernel, OwnArg, describe
+from ._plan import Plan
+from ._ready import Call, Prefetch, WarmupReport, warmup
+from ._registry import Op
+
+logger = logging.getLogger("kiln")
+_PYTHON_LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
+_LEVELS = {"debug": 1, "info": 2, "warning": 3, "error": 4}
+_JIT = {"allow": 1, "warn": 2, "forbid": 3}
+_CAPTURE_MISSES = {"load": 1, "error": 2}
+
+
+def _log(level: int, message: str) -> None:
+    logger.log(_PYTHON_LEVELS.get(level, logging.WARNING), "%s", message)
+
+
+def _checks(check: bool | None) -> bool:
+    return os.environ.get("KILN_CHECK", "0") not in ("", "0") if check is None else check
+
+
+def _show_launches() -> None:
+    """Checks write a line for each launch, at the level of information, and whoever turned them on wants to see it."""
+    if not logger.isEnabledFor(logging.INFO):
+        logger.setLevel(logging.INFO)
+    if not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler())
+
+
+class Launchers:
+    """The launchers of an engine, by op: an attribute each, made when it is first asked for. A launcher takes an op's arguments in the
+    op's order, all of `_calls.direct_types`, and works on the current stream of those tensors."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.__engine = weakref.ref(engine)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        engine = self.__engine()
+        if engine is None or name.startswith("__"):
+            raise AttributeError(name)
+        made = _native.call("op_launcher", engine.handle, name, engine.op(name).workspace)
+        self.__dict__[name] = made
+        return made
+
+
+class Engine:
+    """An engine of one's own options; most programs never make one and use the functions of this package, which share one.
+
+    What is left None is as the environment says (KILN_CACHE_DIR and so on, read once, here) or as the default is; include/kiln/kiln.h says
+    each in full. Any thread may use an engine. Log lines go to the logger "kiln" from `log_level` on, or to `log`, which is given a level of
+    the logging module and the line, from any thread.
+    """
+
+    handle = 0  # The library's; 0 before it was made and after it was closed.
+
+    def __init__(
+        self,
+        *,
+        cache_root: str | os.PathLike[str] | None = None,
+        layers: Sequence[str | os.PathLike[str]] = (),
+        trusted_keys: Sequence[str | os.PathLike[str]] = (),
+        cache_max_bytes: int | None = None,
+        cache_max_age_seconds: int | None = None,
+        cache_group_shared: bool | None = None,
+        cache_allow_world_writable: bool | None = None,
+        exact_toolchain: bool | None = None,
+        jit: Literal["allow", "warn", "forbid"] | None = None,
+        nvrtc: str | os.PathLike[str] | None = None,
+        driver: str | os.PathLike[str] | None = None,
+        compile_worker: str | os.PathLike[str] | None = None,
+        compile_in_process: bool | None = None,
+        compile_jobs: int | None = None,
+        compile_timeout_seconds: int | None = None,
+        compile_wait_seconds: int | None = None,
+        record: str | os.PathLike[str] | None = None,
+        trace: str | os.PathLike[str] | None = None,
+        pdl: bool | None = None,
+        check: bool | None = None,
+        capture_misses: Literal["load", "error"] | None = None,
+        log: Callable[[int, str], None] | None = None,
+        log_level: Literal["debug", "info", "warning", "error"] | None = None,
+    ) -> None:
+        self._own: dict[str, Op] = {}
+        self._plans: weakref.WeakSet[Plan] = weakref.WeakSet()
+        checks = _checks(check)
+        if checks and log is None:
+            _show_launches()
+        options = {
+            "cache_root": _path(cache_root),
+            "layers": [os.fspath(layer) for layer in layers],
+            "trusted_keys": [os.fspath(key) for key in trusted_keys],
+            "cache_max_bytes": cache_max_bytes,
+            "cache_max_age_seconds": cache_max_age_seconds,
+            "cache_group_shared": _switch(cache_group_shared),
+            "cache_allow_world_writable": _switch(cache_allow_world_writable),
+            "exact_toolchain": _switch(exact_toolchain),
+            "jit": _choice("jit", jit, _JIT),
+            "nvrtc": _path(nvrtc),
+            "driver": _path(driver),
+            "compile_worker": _path(compile_worker),
+            "compile_in_process": _switch(compile_in_process),
+            "compile_jobs": compile_jobs,
+            "compile_timeout_seconds": compile_timeout_seconds,
+            "compile_wait_seconds": compile_wait_seconds,
+            "record": _path(record),
+            "trace": _path(trace),
+            "pdl": _switch(pdl),
+            "check": _switch(check),
+            "capture_misses": _choice("capture_misses", capture_misses, _CAPTURE_MISSES),
+            "log_level": _choice("log_level", log_level or ("info" if checks else "warning"), _LEVELS),
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        self.handle = _native.call("engine_create", json.dumps(given), _log if log is None else _receiver(log))
+        self.launchers = Launchers(self)
+        _open.add(self)
+
+    def close(self) -> None:
+        """Ends compiles under way. Neither the engine nor a plan of it can be used afterwards; kernels that were loaded stay so until the
+        process ends. An engine that nobody holds closes itself."""
+        handle, self.handle = self.handle, 0
+        if handle:
+            self.launchers.__dict__.clear()
+            for plan in list(self._plans):
+                plan.close()
+            _native.call("engine_destroy", handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _usable(self) -> int:
+        if not self.handle:
+            raise InvalidArgumentError("the engine was closed")
+        return self.handle
+
+    def op(self, name: str) -> Op:
+        """What the registry says of an op, built-in or of this engine's own. UnknownOpError names near ones."""
+        own = self._own.get(name)
+        if own is not None:
+            return own
+        try:
+            return _registry.op(name)
+        except KeyError:
+            _native.call("op_can_use", self._usable(), name)  # Raises: the library knows what is near.
+            raise
+
+    def op_names(self) -> list[str]:
+        return json.loads(_native.call("engine_op_names", self._usable()))
+
+    def launch(
+        self, name: str, /, *args: Any, stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None, **kwargs: Any
+    ) -> Any:
+        """Calls an op by name, with the arguments of its function."""
+        op = self.op(name)
+        call = _calls.launch(self._usable(), op, _signature.bind(op, args, kwargs), stream, options, workspace)
+        return _signature.results(op, call.values)
+
+    def why_not(self, name: str, /, *args: Any, **kwargs: Any) -> str:
+        """Why contract, policy or device rule a call out; empty when it can be made. Arguments may be TensorSpec."""
+        op = self.op(name)
+        return _calls.ask("op_can_use", self._usable(), op, _signature.bind(op, args, kwargs))
+
+    def can_use(self, name: str, /, *args: Any, **kwargs: Any) -> bool:
+        """Whether contract, policy and device allow a call. Arguments may be TensorSpec."""
+        return not self.why_not(name, *args, **kwargs)
+
+    def workspace_bytes(self, name: str, /, *args: Any, **kwargs: Any) -> int:
+        """What `workspace=` must hold for a call; a call without one allocates it."""
+        op = self.op(name)
+        return _calls.ask("op_workspace_bytes", self._usable(), op, _signature.bind(op, args, kwargs))
+
+    def plan(self, name: str, /, *args: Any, **kwargs: Any) -> Plan:
+        """Resolves a call once, for launching it many times: finds or compiles, and loads, what it needs. Arguments may be TensorSpec."""
+        op = self.op(name)
+        values = _signature.bind(op, args, kwargs)
+        plan = Plan(self, op, values, _calls.ask("plan_create", self._usable(), op, values))
+        self._plans.add(plan)
+        return plan
+
+    def warmup(
+        self,
+        calls: Iterable[Call] = (),
+        *,
+        manifest: str | os.PathLike[str] | None = None,
+        jobs: int = 0,
+        progress: Callable[[int, int, str], None] | None = None,
+        strict: bool = True,
+    ) -> WarmupReport:
+        """Finds or compiles, several at a time, what the calls and the manifest's kernels need, and loads it into the current context. What
+        cannot be had stops nothing else; at the end it is the first one's exception or, without `strict`, in the report's failures."""
+        return warmup(self._usable(), self.op, calls, _path(manifest), jobs, progress, strict)
+
+    def prefetch(self, name: str, /, *args: Any, **kwargs: Any) -> Prefetch:
+        """Starts to find or compile what a call needs, on another thread, and loads nothing. Arguments may be TensorSpec."""
+        op = self.op(name)
+        return Prefetch(_calls.ask("prefetch_start", self._usable(), op, _signature.bind(op, args, kwargs)))
+
+    def stats(self) -> dict[str, int]:
+        """Counts since the engine was made: compiles, cache_hits, cache_misses, libraries_loaded, ... (kiln_counters of kiln.h)."""
+        return json.loads(_native.call("engine_counters", self._usable()))
+
+    def unload(self, streams: Iterable[Any] = ()) -> int:
+        """Unloads every kernel that this engine alone uses and says how many; see kiln_unload of kiln.h for what the caller sees to."""
+        from ._producers import stream_handle
+
+        return _native.call("engine_unload", self._usable(), *(stream_handle(stream) for stream in streams))
+
+    def forget_compile_failures(self) -> None:
+        """Has kernels that could not be compiled, each of which is tried once, tried again."""
+        _native.call("engine_forget_compile_failures", self._usable())
+
+    def register_op(
+        self,
+        name: str,
+        *,
+        args: Sequence[OwnArg],
+        kernels: Sequence[Kernel],
+        sources: dict[str, str],
+        summary: str = "",
+        family: str = "own",
+        options: Sequence[str] = (),
+        workspace_bytes: str | None = None,
+        min_compute_capability: int = 90,
+        pdl: bool = False,
+    ) -> Callable[..., Any]:
+        """Adds an op with CUDA source of one's own, and returns its function. See docs/python.md for an example, and kiln.h for what the
+        expressions may hold."""
+        described, op = describe(name, args, kernels, sources, summary, family, options, workspace_bytes, min_compute_capability, pdl)
+        _native.call("register_op", self._usable(), json.dumps(described))
+        self._own[name] = op
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            return self.launch(name, *args, **kwargs)
+
+        launch.__name__ = launch.__qualname__ = name
+        launch.__doc__ = summary
+        return launch
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def _switch(value: bool | None) -> int | None:
+    return None if value is None else ON if value else OFF
+
+
+def _choice(what: str, value: str | None, choices: dict[str, int]) -> int | None:
+    if value is not None and value not in choices:
+        raise InvalidArgumentError(f"{what} is {value!r}; it must be one of {', '.join(choices)}")
+    return None if value is None else choices[value]
+
+
+def _receiver(log: Callable[[int, str], None]) -> Callable[[int, str], None]:
+    return lambda level, message: log(_PYTHON_LEVELS.get(level, logging.WARNING), message)
+
+
+_open: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    # Before the interpreter goes: an engine's threads may be about to log.
+    for engine in list(_open):
+        engine.close()
+
+
+class _Default:
+    """The engine that this package's functions share, made when one of them is first called."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.engine: Engine | None = None
+
+
+_default = _Default()
+
+
+def default_engine() -> Engine:
+    """The engine that this package's functions share; made with the default options when it is first needed."""
+    engine = _default.engine
+    if engine is None:
+        with _default.lock:
+            engine = _default.engine
+            if engine is None:
+                engine = _default.engine = Engine()
+                fast.forget()
+    return engine
+
+
+def set_default_engine(engine: Engine | None) -> None:
+    """Has this package's functions use another engine from now on; None: one of the default options, made when it is needed."""
+    with _default.lock:
+        _default.engine = engine
+        fast.forget()
+
+
+class Fast:
+    """The launchers of the default engine, as the functions of _ops call them."""
+
+    def forget(self) -> None:
+        self.__dict__.clear()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = getattr(default_engine().launchers, name)
+        self.__dict__[name] = made
+        return made
+
+
+fast = Fast()
+
+
+def call(name: str, values: Sequence[Any], stream: Any, options: LaunchOptions | None, workspace: Any) -> Any:
+    """What the functions of _ops do where their tensors cannot take the short way. The values stand in the op's order."""
+    op = _registry.op(name)
+    made = _calls.launch(default_engine()._usable(), op, values, stream, options, workspace)
+    return _signature.results(op, made.values)

@@ -1,0 +1,196 @@
+"""The libraries that tensors come from: what their current stream is, how one of their tensors reaches the library, and how another one is
+allocated. torch's tensors go the short way (see Engine.direct_types), and come here for what that cannot do."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from . import _native
+from ._dtypes import DTYPES
+from ._errors import ArgumentTypeError, InvalidArgumentError
+from ._spec import CUDA, TensorSpec, view
+
+# How DLPack and __cuda_array_interface__ call the legacy default stream, whose handle is null.
+LEGACY_STREAM = 1
+
+
+class Producer:
+    """Any library with DLPack and nothing more: legacy default stream, no allocation."""
+
+    name = "this library"
+
+    def current_stream(self, device: int) -> int:
+        return 0
+
+    def to_native(self, tensor: Any, stream: int) -> Any:
+        """The tensor as the binding takes it, ready for work on the stream."""
+        return _native.from_capsule(tensor.__dlpack__(stream=stream or LEGACY_STREAM))
+
+    def device_of(self, tensor: Any) -> int:
+        kind, index = tensor.__dlpack_device__()
+        return int(index) if kind == CUDA else 0
+
+    def shape_of(self, tensor: Any) -> tuple[int, ...]:
+        return tuple(tensor.shape)
+
+    def dtype_of(self, tensor: Any) -> str:
+        return getattr(tensor.dtype, "name", None) or str(tensor.dtype)
+
+    def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
+        """A new tensor of the first of `dtypes` that the library has, on the device of `like`, for work on the stream."""
+        raise InvalidArgumentError(f"no memory is allocated for tensors of {type(like).__module__}: pass what is to be written")
+
+
+class NoMemory(Producer):
+    """TensorSpec: nothing of it is ever launched."""
+
+    def to_native(self, tensor: TensorSpec, stream: int) -> Any:
+        return tensor.to_native()
+
+    def device_of(self, tensor: TensorSpec) -> int:
+        return tensor.device
+
+    def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: TensorSpec, stream: int) -> TensorSpec:
+        return TensorSpec(tuple(shape), dtypes[0], device=like.device)
+
+
+class Torch(Producer):
+    def __init__(self) -> None:
+        self.torch = sys.modules["torch"]
+
+    def current_stream(self, device: int) -> int:
+        if not self.torch.cuda.is_available():
+            return 0  # A tensor of the CPU, which the library will refuse by its name.
+        return int(self.torch.cuda.current_stream(device).cuda_stream)
+
+    def to_native(self, tensor: Any, stream: int) -> Any:
+        if type(tensor).__torch_dispatch__ is not self.torch.Tensor.__torch_dispatch__:
+            raise ArgumentTypeError(f"a {type(tensor).__name__} is no tensor with memory of its own; torch.ops.kiln has what tracers need")
+        if tensor.device.type not in ("cuda", "cpu") or tensor.layout is not self.torch.strided:
+            raise InvalidArgumentError(f"must be a dense tensor on a CUDA device, found a {tensor.layout} one on {tensor.device}")
+        if tensor.is_conj():
+            raise InvalidArgumentError("a view that is conjugated when it is read: pass its resolve_conj()")
+        return tensor.detach()
+
+    def device_of(self, tensor: Any) -> int:
+        return tensor.device.index or 0
+
+    def dtype_of(self, tensor: Any) -> str:
+        return str(tensor.dtype)
+
+    def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
+        torch = self.torch
+        dtype = next(getattr(torch, DTYPES[name].torch) for name in dtypes if hasattr(torch, DTYPES[name].torch))
+        if not like.is_cuda:
+            return torch.empty(tuple(shape), dtype=dtype, device=like.device)
+        current = torch.cuda.current_stream(like.device)
+        # The allocator hands memory out, and takes it back, in the order of the stream that is current.
+        there = (
+            contextlib.nullcontext() if current.cuda_stream == stream else torch.cuda.stream(torch.cuda.ExternalStream(stream, like.device))
+        )
+        with there:
+            return torch.empty(tuple(shape), dtype=dtype, device=like.device)
+
+
+class CuPy(Producer):
+    def __init__(self) -> None:
+        self.cupy = sys.modules["cupy"]
+
+    def current_stream(self, device: int) -> int:
+        return int(self.cupy.cuda.get_current_stream(device).ptr)
+
+    def device_of(self, tensor: Any) -> int:
+        return int(tensor.device.id)
+
+    def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
+        cupy = self.cupy
+        there = cupy.cuda.ExternalStream(stream, like.device.id) if stream else cupy.cuda.Stream.null
+        for name in dtypes:
+            with contextlib.suppress(TypeError, ValueError):
+                dtype = cupy.dtype(DTYPES[name].numpy)
+                with like.device, there:
+                    return cupy.empty(tuple(shape), dtype=dtype)
+        raise InvalidArgumentError(f"CuPy has no element type {' or '.join(dtypes)}: pass what is to be written, as a tensor that has it")
+
+
+class CudaArray(Producer):
+    """__cuda_array_interface__ without DLPack, as numba has it. Its description is numpy's array interface, so it has numpy's types."""
+
+    _DTYPES = {"<f4": "f32", "|u1": "u8", "<i4": "i32", "<i8": "i64", "|b1": "bool", "<c8": "complex64"}
+
+    def _interface(self, tensor: Any) -> dict[str, Any]:
+        return tensor.__cuda_array_interface__
+
+    def to_native(self, tensor: Any, stream: int) -> Any:
+        described = self._interface(tensor)
+        dtype = self.dtype_of(tensor)
+        produced = described.get("stream")
+        if produced not in (None, LEGACY_STREAM) and produced != stream:
+            raise InvalidArgumentError(
+                f"an array is still being made on stream {produced:#x}, and the call is for {stream:#x}: synchronise, or pass stream="
+            )
+        size = DTYPES[dtype].bits // 8
+        strides = described.get("strides")
+        steps = None if strides is None else tuple(step // size for step in strides)
+        return view(described["data"][0] or 0, dtype, CUDA, self.device_of(tensor), described["shape"], steps)
+
+    def device_of(self, tensor: Any) -> int:
+        # numba's arrays know their context; the interface itself says nothing of a device.
+        context = getattr(tensor, "context", None) or getattr(getattr(tensor, "gpu_data", None), "context", None)
+        return int(getattr(getattr(context, "device", None), "id", 0))
+
+    def shape_of(self, tensor: Any) -> tuple[int, ...]:
+        return tuple(self._interface(tensor)["shape"])
+
+    def dtype_of(self, tensor: Any) -> str:
+        text = self._interface(tensor)["typestr"]
+        if text not in self._DTYPES:
+            raise ArgumentTypeError(f"an array of element type {text!r}; Kiln has {', '.join(self._DTYPES)} among those of this interface")
+        return self._DTYPES[text]
+
+
+_producers: dict[type, Producer] = {}
+
+
+def _make(cls: type) -> Producer:
+    root = cls.__module__.partition(".")[0]
+    if issubclass(cls, TensorSpec):
+        return NoMemory()
+    if "torch" in sys.modules and issubclass(cls, sys.modules["torch"].Tensor):
+        return Torch()
+    if root == "cupy":
+        return CuPy()
+    if hasattr(cls, "__dlpack__") and hasattr(cls, "__dlpack_device__"):
+        return Producer()
+    if hasattr(cls, "__cuda_array_interface__"):
+        return CudaArray()
+    raise ArgumentTypeError(f"a {cls.__module__}.{cls.__qualname__} is no tensor: it has neither __dlpack__ nor __cuda_array_interface__")
+
+
+def producer_of(tensor: Any) -> Producer:
+    """ArgumentTypeError for what is no tensor."""
+    cls = type(tensor)
+    found = _producers.get(cls)
+    if found is None:
+        found = _producers[cls] = _make(cls)
+    return found
+
+
+def stream_handle(stream: Any) -> int:
+    """The handle of a stream: an integer, or an object of torch, CuPy, numba, or with __cuda_stream__."""
+    if isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for name in ("cuda_stream", "ptr", "handle"):
+        value = getattr(stream, name, None)
+        value = getattr(value, "value", value)  # numba's is a ctypes pointer, null for the default stream
+        if isinstance(value, int):
+            return value
+        if value is None and name == "handle" and hasattr(stream, name):
+            return 0
+    raise ArgumentTypeError(f"stream: a {type(stream).__name__} is no stream of torch, CuPy or numba, nor an integer")

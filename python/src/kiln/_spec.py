@@ -1,0 +1,66 @@
+"""Tensors without memory: what a call will look like."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native
+from ._dtypes import DTYPES, dtype_name
+
+CUDA = 2  # DLPack's device type
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def view(address: int, dtype: str, device_type: int, device: int, shape: Sequence[int], strides: Sequence[int] | None) -> Any:
+    """A tensor at an address, as the binding takes it; the memory stays its owner's."""
+    code, bits, *_ = DTYPES[dtype]
+    steps = contiguous_strides(shape) if strides is None else strides
+    return _native.call("view", address, code, bits, device_type, device, *shape, *steps)
+
+
+class _Addresses:
+    """Addresses for tensors without memory, no two of which overlap: what is asked about a call looks at these too."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.next = 1 << 40
+
+    def take(self, size: int) -> int:
+        with self.lock:
+            address = self.next
+            self.next = 1 << 40 if address > 1 << 60 else address + (size + 4095) // 4096 * 4096
+        return address
+
+
+_addresses = _Addresses()
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What a tensor will be like: stands for one in `plan`, `warmup`, `prefetch` and `can_use`, which look at no memory.
+
+    dtype is Kiln's name ("bf16"), or a dtype of torch, numpy, CuPy or JAX. Strides are in elements; without them it is contiguous.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    strides: tuple[int, ...] | None = None
+    device: int = 0
+
+    def to_native(self) -> Any:
+        name = dtype_name(self.dtype)
+        strides = contiguous_strides(self.shape) if self.strides is None else self.strides
+        elements = 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, strides))
+        address = _addresses.take(max(elements, 1) * DTYPES[name].bits // 8)
+        return view(address, name, CUDA, self.device, self.shape, strides)

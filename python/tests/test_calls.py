@@ -1,0 +1,208 @@
+"""Calls with any producer's tensors, on the fake driver."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from machine import Array, CudaArray
+
+import kiln
+from kiln import TensorSpec
+
+
+def gemm(m: int = 3) -> tuple[Array, Array, Array]:
+    return Array((m, 512), "bf16"), Array((128, 512), "bf16"), Array((m, 128), "bf16")
+
+
+def test_a_call_launches_on_the_legacy_stream_and_returns_its_output(machine, engine):
+    x, w, out = gemm()
+    assert kiln.n128k512_gemm_bf16(x, w, out=out) is out
+    (launch,) = machine.launches()
+    assert "n128k512_gemm_bf16" in launch.symbol
+    assert launch.stream == 0
+    assert x.asked_for == w.asked_for == out.asked_for == [1]  # DLPack's number for it
+
+
+def test_a_stream_may_be_given_by_handle_or_as_an_object(machine, engine):
+    handle = machine.make_stream()
+
+    class TorchStream:
+        cuda_stream = handle
+
+    class CuPyStream:
+        ptr = handle
+
+    class Protocol:
+        def __cuda_stream__(self):
+            return 0, handle
+
+    for stream in (handle, TorchStream(), CuPyStream(), Protocol()):
+        x, w, out = gemm()
+        kiln.n128k512_gemm_bf16(x, w, out=out, stream=stream)
+        assert machine.launches()[-1].stream == handle
+        assert x.asked_for == [handle]
+    with pytest.raises(TypeError, match="stream"):
+        kiln.n128k512_gemm_bf16(*gemm()[:2], out=gemm()[2], stream="main")
+
+
+def test_an_array_of_the_cuda_array_interface_is_taken(machine, engine):
+    logits = Array((4, 1000), "f32")
+    out = Array((4,), "i64")
+    workspace = Array((1 << 16,), "u8")
+    kiln.row_argmax(CudaArray(logits, "<f4", 4), out=CudaArray(out, "<i8", 8), workspace=workspace)
+    assert machine.launches()
+
+
+def test_an_array_that_is_made_on_another_stream_is_not_raced(machine, engine):
+    logits, out = Array((4, 1000), "f32"), Array((4,), "i64")
+    handle = machine.make_stream()
+    with pytest.raises(kiln.InvalidArgumentError, match='"x".*stream'):
+        kiln.row_argmax(CudaArray(logits, "<f4", 4, stream=handle), out=out)
+    kiln.row_argmax(CudaArray(logits, "<f4", 4, stream=handle), out=out, stream=handle, workspace=Array((1 << 16,), "u8"))
+    assert machine.launches()[-1].stream == handle
+
+
+def test_strides_and_offsets_reach_the_library(machine, engine):
+    x, w, out = Array((3, 512), "bf16", strides=(1024, 1)), Array((128, 512), "bf16"), Array((3, 128), "bf16")
+    kiln.n128k512_gemm_bf16(x, w, out=out)
+    with pytest.raises(kiln.InvalidArgumentError, match="n128k512_gemm_bf16.*w"):
+        kiln.n128k512_gemm_bf16(x, Array((128, 512), "bf16", strides=(1024, 1)), out=out)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes"),
+    [
+        ("mxfp8_quantize", {"x": ((4, 64), "bf16"), "q": ((4, 64), "e4m3"), "sf": ((512,), "e8m0")}),
+        ("rope_inplace", {"x": ((4, 2, 512), "bf16"), "freqs": ((16, 32), "complex64"), "positions": ((4,), "i64")}),
+    ],
+)
+def test_every_element_type_arrives(machine, engine, op, shapes):
+    kiln.launch(op, **{name: Array(*described) for name, described in shapes.items()})
+    assert machine.launches()
+
+
+def test_an_op_that_works_in_place_returns_nothing(machine, engine):
+    assert kiln.rope_inplace(Array((4, 2, 512), "bf16"), Array((16, 32), "complex64"), Array((4,), "i32")) is None
+
+
+def test_several_outputs_come_as_a_tuple(machine, engine):
+    q, sf = Array((4, 64), "e4m3"), Array((512,), "e8m0")
+    assert kiln.mxfp8_quantize(Array((4, 64), "bf16"), q=q, sf=sf) == (q, sf)
+
+
+def test_memory_is_made_only_for_libraries_that_can(machine, engine):
+    x, w, _ = gemm()
+    with pytest.raises(kiln.InvalidArgumentError, match="pass what is to be written"):
+        kiln.n128k512_gemm_bf16(x, w)
+    # Too long for one part, so there is a workspace.
+    with pytest.raises(kiln.InvalidArgumentError, match="pass what is to be written"):
+        kiln.row_argmax(Array((1, 1 << 20), "f32"), out=Array((1,), "i64"))
+
+
+def test_wrong_calls_name_the_argument(machine, engine):
+    x, w, out = gemm()
+    with pytest.raises(ValueError, match="n128k512_gemm_bf16.*x.*bf16.*f32"):
+        kiln.n128k512_gemm_bf16(Array((3, 512), "f32"), w, out=out)
+    with pytest.raises(ValueError, match="n128k512_gemm_bf16.*w"):
+        kiln.n128k512_gemm_bf16(x, Array((128, 512), "bf16", device=1), out=out)
+    with pytest.raises(ValueError, match="n128k512_gemm_bf16.*x"):
+        kiln.n128k512_gemm_bf16(Array((3, 512), "bf16", device_type=1, device=0), w, out=out)
+    with pytest.raises(ValueError, match="n128k512_gemm_bf16.*out"):
+        kiln.n128k512_gemm_bf16(x, w, out=x)
+    with pytest.raises(TypeError, match='n128k512_gemm_bf16: argument "w": a .*list is no tensor'):
+        kiln.n128k512_gemm_bf16(x, [1.0], out=out)
+    with pytest.raises(ValueError, match="n128k512_gemm_bf16.*w.*none"):
+        kiln.n128k512_gemm_bf16(x, None, out=out)
+    with pytest.raises(ValueError, match="rmsnorm.*eps"):
+        kiln.rmsnorm(Array((4, 64), "bf16"), Array((64,), "bf16"), "small", y=Array((4, 64), "bf16"))
+    with pytest.raises(TypeError):
+        kiln.n128k512_gemm_bf16(x)
+    with pytest.raises(TypeError, match="no argument 'z'"):
+        kiln.launch("n128k512_gemm_bf16", x, w, out=out, z=1)
+    assert machine.launches() == []
+
+
+def test_an_unknown_op_is_named_with_its_neighbours(engine):
+    with pytest.raises(kiln.UnknownOpError, match="rmsnorn.*rmsnorm") as caught:
+        kiln.can_use("rmsnorn")
+    assert caught.value.status == "unknown_op"
+    assert isinstance(caught.value, LookupError)
+
+
+def test_can_use_says_why_not_and_needs_no_memory(machine, engine):
+    w = TensorSpec((128, 512), "bf16")
+    assert kiln.can_use("n128k512_gemm_bf16", TensorSpec((8, 512), "bf16"), w)
+    assert not kiln.can_use("n128k512_gemm_bf16", TensorSpec((64, 512), "bf16"), w)
+    assert "32" in kiln.why_not("n128k512_gemm_bf16", TensorSpec((64, 512), "bf16"), w)
+    assert "511" in kiln.why_not("n128k512_gemm_bf16", TensorSpec((8, 511), "bf16"), w)
+
+
+def test_options_reach_the_launch(machine, engine):
+    x, w, out = gemm()
+    kiln.n128k512_gemm_bf16(x, w, out=out)
+    kiln.n128k512_gemm_bf16(x, w, out=out, options=kiln.LaunchOptions(pdl=False))
+    first, second = machine.launches()
+    assert second.attributes < first.attributes
+    with pytest.raises(ValueError, match="memory_sync_domain"):
+        kiln.n128k512_gemm_bf16(x, w, out=out, options=kiln.LaunchOptions(memory_sync_domain="far"))
+
+
+def test_no_rows_launch_nothing(machine, engine):
+    x, w, out = gemm(0)
+    kiln.n128k512_gemm_bf16(x, w, out=out)
+    assert machine.launches() == []
+
+
+def test_a_closed_engine_says_so(machine, cache):
+    engine = kiln.Engine(driver=machine.driver, cache_root=cache)
+    engine.close()
+    engine.close()
+    with pytest.raises(kiln.InvalidArgumentError, match="closed"):
+        engine.stats()
+
+
+def test_options_of_an_engine_are_checked(tmp_path):
+    with pytest.raises(ValueError, match="jit.*allow"):
+        kiln.Engine(jit="maybe")
+    with pytest.raises(kiln.Error) as caught:
+        kiln.Engine(compile_worker=tmp_path / "absent", cache_root=tmp_path).plan(
+            "rmsnorm", TensorSpec((3, 64), "bf16"), TensorSpec((64,), "bf16"), 1e-6
+        )
+    assert caught.value.status in ("io", "driver_unavailable")
+
+
+def test_forbidden_compiles_are_errors_of_their_own(machine, tmp_path):
+    with kiln.Engine(driver=machine.driver, cache_root=tmp_path / "empty", jit="forbid") as engine:
+        x, w, out = gemm()
+        with pytest.raises(kiln.CompileForbiddenError) as caught:
+            engine.launch("n128k512_gemm_bf16", x, w, out=out)
+        assert caught.value.status == "compile_forbidden"
+        assert engine.stats()["compiles"] == 0
+
+
+def test_many_threads_call_at_once(machine, engine):
+    failures: list[BaseException] = []
+
+    def work(m: int) -> None:
+        machine.set_current(machine.context)
+        x, w, out = gemm(m)
+        try:
+            for _ in range(50):
+                kiln.n128k512_gemm_bf16(x, w, out=out)
+        except BaseException as error:  # noqa: BLE001 (it is told below)
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(1 + i % 3,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(machine.launches()) == 8 * 50
+
+
+def test_a_thread_without_a_context_is_told(machine, engine):
+    machine.set_current(None)
+    with pytest.raises(kiln.InvalidArgumentError, match="n128k512_gemm_bf16.*context"):
+        kiln.n128k512_gemm_bf16(*gemm(31)[:2], out=gemm(31)[2])

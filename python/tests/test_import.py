@@ -1,0 +1,70 @@
+"""What importing the package does, and does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BLOCK = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"torch", "numpy", "cupy", "jax", "numba"}:
+            raise ImportError(name + " is not here")
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def run(code: str, home: Path, **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-B", "-c", code],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", **environment},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_importing_loads_no_library_and_writes_nothing(tmp_path):
+    code = BLOCK + "import kiln; print(kiln.__version__, 'tvm_ffi' in sys.modules, 'libkiln' in open('/proc/self/maps').read())"
+    version, *loaded = run(code, tmp_path, KILN_NVRTC="/nonexistent", KILN_CACHE_DIR=str(tmp_path / "cache")).split()
+    assert version.count(".") == 2
+    assert loaded == ["False", "False"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_engine_is_made_without_driver_compiler_and_torch(tmp_path):
+    code = BLOCK + "import kiln; print(kiln.stats()['compiles'], len(kiln.default_engine().op_names()) > 20)"
+    assert run(code, tmp_path, KILN_NVRTC="/nonexistent").split() == ["0", "True"]
+
+
+def test_the_shared_engine_is_made_once_by_many_threads(tmp_path):
+    code = """
+import kiln, threading
+engines = set()
+barrier = threading.Barrier(16)
+def ask():
+    barrier.wait()
+    engines.add(id(kiln.default_engine()))
+threads = [threading.Thread(target=ask) for _ in range(16)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(len(engines))
+"""
+    assert run(code, tmp_path).strip() == "1"
+
+
+def test_a_call_without_a_driver_says_so(tmp_path):
+    code = """
+import kiln
+x = kiln.TensorSpec((3, 512), "bf16")
+try:
+    kiln.plan("rmsnorm", x, kiln.TensorSpec((512,), "bf16"), 1e-6)
+except kiln.DriverUnavailableError as error:
+    print(error.status)
+"""
+    assert run(code, tmp_path).strip() == "driver_unavailable"

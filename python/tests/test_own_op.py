@@ -1,0 +1,70 @@
+"""An op of one's own: the same as tests/c_api/axpy.c registers."""
+
+from __future__ import annotations
+
+import pytest
+from machine import Array
+
+import kiln
+from kiln import Kernel, Param, ScalarArg, TensorArg
+
+SOURCE = """
+template <int BLOCK>
+__global__ void axpy(float a, const float* x, const float* y, float* out, long long n) {
+  const long long i = blockIdx.x * static_cast<long long>(BLOCK) + threadIdx.x;
+  if (i < n) out[i] = a * x[i] + y[i];
+}
+"""
+
+
+def register(engine: kiln.Engine, **changes):
+    described = {
+        "args": [
+            ScalarArg("a", "f32"),
+            TensorArg("x", "f32", "n"),
+            TensorArg("y", "f32", "n"),
+            TensorArg("out", "f32", "n", access="write"),
+        ],
+        "kernels": [
+            Kernel(
+                "axpy", "axpy.cu", "axpy<256>", params=["a", "x", "y", "out", Param.expression("n")], grid=["ceil_div(n, 256)"], block=[256]
+            )
+        ],
+        "sources": {"axpy.cu": SOURCE},
+        "summary": "out = a * x + y",
+    }
+    return engine.register_op("py_axpy", **(described | changes))
+
+
+def test_an_op_is_registered_compiled_and_launched(machine, engine):
+    axpy = register(engine)
+    assert "py_axpy" in engine.op_names()
+    x, y, out = (Array((1000,), "f32") for _ in range(3))
+    assert axpy(2.0, x, y, out=out) is out
+    (launch,) = machine.launches()
+    assert "axpy" in launch.symbol
+    assert (launch.grid[0], launch.block[0]) == (4, 256)
+    assert kiln.launch("py_axpy", 2, x, y, out=out) is out
+    with pytest.raises(kiln.DuplicateOpError, match="py_axpy"):
+        register(engine)
+
+
+def test_what_contradicts_itself_is_refused(machine, engine):
+    with pytest.raises(ValueError, match='called "z"'):
+        register(engine, kernels=[Kernel("axpy", "axpy.cu", "axpy<256>", params=["z"], grid=["1"], block=["1"])])
+    with pytest.raises(kiln.InvalidArgumentError, match="py_axpy"):
+        register(engine, sources={"other.cu": SOURCE})
+    assert "py_axpy" not in engine.op_names()
+
+
+def test_a_kernel_that_does_not_compile_shows_the_compilers_log(machine, engine):
+    broken = register(engine, sources={"axpy.cu": SOURCE.replace("float a", "flout a")})
+    x, y, out = (Array((8,), "f32") for _ in range(3))
+    with pytest.raises(kiln.CompileFailedError, match="flout"):
+        broken(2.0, x, y, out=out)
+
+
+def test_a_shape_with_commas_in_an_expression_is_read():
+    from kiln._own_op import _axes
+
+    assert _axes("m, max(m, 2), 512") == ("m", "max(m, 2)", 512)

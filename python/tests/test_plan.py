@@ -1,0 +1,86 @@
+"""Plans, warm-ups and prefetches."""
+
+from __future__ import annotations
+
+import pytest
+from machine import Array
+
+import kiln
+from kiln import Call, TensorSpec
+
+GEMM = "n128k512_gemm_bf16"
+
+
+def specs(m: int = 3) -> tuple[TensorSpec, TensorSpec]:
+    return TensorSpec((m, 512), "bf16"), TensorSpec((128, 512), "bf16")
+
+
+def arrays(m: int = 3) -> tuple[Array, Array, Array]:
+    return Array((m, 512), "bf16"), Array((128, 512), "bf16"), Array((m, 128), "bf16")
+
+
+def test_a_plan_is_made_from_shapes_and_launched_with_tensors(machine, engine):
+    plan = kiln.plan(GEMM, *specs())
+    assert machine.launches() == []
+    x, w, out = arrays()
+    plan.launch(x, w, out)
+    assert plan(x, w, out=out) is out
+    stream = machine.make_stream()
+    plan(x, w, out=out, stream=stream, options=kiln.LaunchOptions(pdl=False))
+    assert [launch.stream for launch in machine.launches()] == [0, 0, stream]
+    assert plan.workspace_bytes == 0
+
+
+def test_a_plan_wants_all_arguments(machine, engine):
+    plan = kiln.plan(GEMM, *specs())
+    with pytest.raises(ValueError, match="3 arguments \\(x, w, out\\), and 2 came"):
+        plan.launch(*arrays()[:2])
+    with pytest.raises(ValueError, match="3 arguments"):
+        plan.launch(1, 2)
+
+
+def test_a_plan_ends_with_its_engine(machine, cache):
+    with kiln.Engine(driver=machine.driver, cache_root=cache) as engine:
+        plan = engine.plan(GEMM, *specs())
+    with pytest.raises(kiln.InvalidArgumentError, match="closed"):
+        plan.launch(*arrays())
+    with pytest.raises(kiln.InvalidArgumentError, match="closed"):
+        plan.launch(None, None, None)
+
+
+def test_a_warmup_gets_calls_ready_and_tells_what_it_did(machine, engine):
+    told: list[tuple[int, int, str]] = []
+    report = kiln.warmup([Call(GEMM, *specs(m)) for m in (1, 2)], progress=lambda *progress: told.append(progress))
+    assert (report.prepared, report.failed) == (2, 0)
+    assert report.loaded >= 1
+    assert told and told[-1][0] == told[-1][1]
+    before = kiln.stats()
+    kiln.n128k512_gemm_bf16(*arrays(1)[:2], out=arrays(1)[2])
+    after = kiln.stats()
+    assert (before["compiles"], before["libraries_loaded"]) == (after["compiles"], after["libraries_loaded"])
+
+
+def test_a_warmup_goes_on_past_what_cannot_be_had(machine, tmp_path):
+    with kiln.Engine(driver=machine.driver, cache_root=tmp_path / "empty", jit="forbid") as engine:
+        report = engine.warmup([Call(GEMM, *specs())], strict=False)
+        assert (report.prepared, report.failed) == (0, 1)
+        assert report.failures[0].status == "compile_forbidden"
+        with pytest.raises(kiln.CompileForbiddenError, match=GEMM):
+            engine.warmup([Call(GEMM, *specs())])
+
+
+def test_a_prefetch_finishes_and_raises_what_went_wrong(machine, engine, tmp_path):
+    prefetch = kiln.prefetch(GEMM, *specs())
+    assert prefetch.wait()
+    assert prefetch.ready()
+    with kiln.Engine(driver=machine.driver, cache_root=tmp_path / "empty", jit="forbid") as strict:
+        with pytest.raises(kiln.CompileForbiddenError):
+            strict.prefetch(GEMM, *specs()).wait(60)
+
+
+def test_kernels_are_unloaded_when_asked(machine, cache):
+    with kiln.Engine(driver=machine.driver, cache_root=cache) as engine:
+        plan = engine.plan(GEMM, *specs())
+        assert engine.unload() == 1
+        with pytest.raises(kiln.NotLoadedError):
+            plan.launch(*arrays())
