@@ -24,7 +24,7 @@ void reference_of(HostCall& call) {
                                     call.dim("width"),
                                     call.dim("k"),
                                     call.dim("p"),
-                                    kPageSize});
+                                    static_cast<std::int64_t>(call.scalar("page_size"))});
   store_integers(call, "page_indices", pages.page_indices);
   if (call.has("raw_indices")) {
     store_integers(call, "raw_indices", pages.raw_indices);
