@@ -16,6 +16,8 @@ namespace {
 using Kind = LayerFailure::Kind;
 
 constexpr std::size_t kChunkBytes = 1 << 20;
+// What is smaller is inflated in no time, such as the part of an entry that is not its image.
+constexpr std::size_t kLargeBytes = 8192;
 
 tl::unexpected<LayerFailure> unreadable(const std::string& path, int error) {
   return tl::unexpected(LayerFailure{Kind::kUnreadable, path, errno_text(error)});
@@ -213,22 +215,44 @@ Layered<void> PackReader::append_stored(Pieces run, std::string& out) const {
 }
 
 Layered<void> PackReader::append_inflated(const PackBlob& blob, std::string& out) const {
+  if (const auto last = last_inflated(); last != nullptr && last->blob == &blob) {
+    out += last->bytes;
+    return {};
+  }
+  auto bytes = inflate(blob);
+  if (!bytes) {
+    return tl::unexpected(bytes.error());
+  }
+  out += *bytes;
+  if (bytes->size() >= kLargeBytes) {
+    auto made = std::make_shared<const Inflated>(Inflated{&blob, std::move(*bytes)});
+    const std::lock_guard lock(last_mutex_);
+    last_.swap(made);
+  }
+  return {};
+}
+
+std::shared_ptr<const PackReader::Inflated> PackReader::last_inflated() const {
+  const std::lock_guard lock(last_mutex_);
+  return last_;
+}
+
+Layered<std::string> PackReader::inflate(const PackBlob& blob) const {
   std::string frame(blob.stored_bytes, '\0');
   auto read = read_exactly(frame.data(), frame.size(), blob.offset);
   if (read) {
     read = check_stored(blob, frame);
   }
   if (!read) {
-    return read;
+    return tl::unexpected(read.error());
   }
-  const std::size_t before = out.size();
-  out.resize(before + blob.bytes);
+  std::string bytes(blob.bytes, '\0');
   const std::size_t inflated =
-      ZSTD_decompress(out.data() + before, blob.bytes, frame.data(), frame.size());
+      ZSTD_decompress(bytes.data(), bytes.size(), frame.data(), frame.size());
   if (ZSTD_isError(inflated) != 0 || inflated != blob.bytes) {
     return rejected("a blob is damaged: it does not decompress to its size");
   }
-  return {};
+  return bytes;
 }
 
 Layered<void> PackReader::check_stored(const PackBlob& blob, std::string_view stored) const {

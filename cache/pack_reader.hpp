@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,6 +67,14 @@ class PackReader {
   using Pieces = std::span<const std::uint32_t>;
   Layered<void> append_stored(Pieces run, std::string& out) const;
   Layered<void> append_inflated(const PackBlob& blob, std::string& out) const;
+  Layered<std::string> inflate(const PackBlob& blob) const;
+  /// The large blob that was inflated last. Entries that share an image are mostly asked for one
+  /// after the other, and inflating it takes longer than all else.
+  struct Inflated {
+    const PackBlob* blob;
+    std::string bytes;
+  };
+  std::shared_ptr<const Inflated> last_inflated() const;
   std::size_t run_length(Pieces pieces) const;
   bool signature_holds() const;
   tl::unexpected<LayerFailure> rejected(std::string reason) const;
@@ -80,6 +89,9 @@ class PackReader {
   PackIndex index_;
   PackDirectory directory_;  // Of index_.
   PackTrailer trailer_;
+
+  mutable std::mutex last_mutex_;
+  mutable std::shared_ptr<const Inflated> last_;  // Guarded by last_mutex_; null at first.
 };
 
 }  // namespace kiln::cache

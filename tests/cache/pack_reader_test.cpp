@@ -206,6 +206,27 @@ TEST_CASE("A failing disk is told from a bad pack") {
   CHECK(read.error().kind == Kind::kUnreadable);
 }
 
+TEST_CASE("Entries that share an image read and inflate it once, asked for one after the other") {
+  std::vector<Entry> entries = sample_entries();
+  entries[0].image = std::string(32 << 10, 'x');
+  entries[1].image = entries[0].image;
+  entries[2].image = std::string(32 << 10, 'y');
+  const PackFile file(pack_of(entries));
+  FaultyFileSystem disk;
+  const PackTrust trust = trusting();
+  const auto reader = PackReader::open(disk, file.path(), &trust);
+  REQUIRE(reader);
+  const auto reads_of = [&](const Entry& entry) {
+    const auto before = disk.calls(Call::kReadAt);
+    REQUIRE(whole_entries(**reader, {entry}) == 1);
+    return disk.calls(Call::kReadAt) - before;
+  };
+  const auto alone = reads_of(entries[0]);
+  CHECK(reads_of(entries[1]) == alone - 1);
+  CHECK(reads_of(entries[2]) == alone);
+  CHECK(reads_of(entries[0]) == alone);
+}
+
 TEST_CASE("A pack is judged by its owner and mode") {
   PackFile file(pack_of(sample_entries()));
   REQUIRE(chmod(file.path().c_str(), 0666) == 0);
