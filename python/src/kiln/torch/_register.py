@@ -1,0 +1,163 @@
+"""Schemas, kernels and fake implementations, handed to torch.library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .. import _shapes
+from .._dtypes import DTYPES
+from .._engine import fast
+from .._registry import Arg, Op
+from ._schema import PLAIN, Overload, is_disguised, overloads
+
+# Strides are part of a call: outputs may be slices of padded buffers, and rows of inputs may lie apart.
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+
+_library = torch.library.Library("kiln", "FRAGMENT")
+_registered: dict[str, Op] = {}
+
+
+def _dtype(name: str) -> torch.dtype:
+    return getattr(torch, DTYPES[name].torch)
+
+
+def _by_name(overload: Overload, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are there; PyTorch leaves out those that have their default."""
+    return {**dict(zip((arg.name for arg in overload.positional), given)), **named}
+
+
+def _allocator(overload: Overload) -> Callable[[Mapping[str, Any]], list[torch.Tensor]]:
+    """A function of the arguments by name that makes the outputs. Also takes fake tensors, and symbolic extents."""
+    op = overload.op
+    required = [arg for arg in op.inputs if arg.is_tensor and not arg.optional]
+    on_device = next(arg.name for arg in required if not arg.host_memory)
+    sources = {arg.name: _shapes.dtype_source(op, arg) for arg in overload.returned}
+
+    def allocate(values: Mapping[str, Any]) -> list[torch.Tensor]:
+        shapes = _shapes.output_shapes(op, {arg.name: values[arg.name].shape for arg in required})
+        like = values[on_device]
+
+        def make(arg: Arg) -> torch.Tensor:
+            source = sources[arg.name]
+            dtype = values[source].dtype if source else _dtype(arg.dtypes[0])
+            return like.new_empty(shapes[arg.name], dtype=dtype)
+
+        return [make(arg) for arg in overload.returned]
+
+    return allocate
+
+
+def _writing(overload: Overload, launch: Callable[..., None]) -> Callable[..., None]:
+    """The kernel of the overload that writes into the caller's tensors, for a launch by position."""
+    order = [arg.name for arg in overload.op.args]
+    if order == [arg.name for arg in overload.positional]:
+        return launch
+
+    def kernel(*given: Any, **named: Any) -> None:
+        launch(*map(_by_name(overload, given, named).get, order))
+
+    return kernel
+
+
+def _allocating(overload: Overload, launch: Callable[..., None]) -> Callable[..., Any]:
+    order = [arg.name for arg in overload.op.args]
+    returned = [arg.name for arg in overload.returned]
+    allocate = _allocator(overload)
+
+    def kernel(*given: Any, **named: Any) -> Any:
+        values = _by_name(overload, given, named)
+        made = allocate(values)
+        values.update(zip(returned, made))
+        launch(*map(values.get, order))
+        return made[0] if len(made) == 1 else tuple(made)
+
+    return kernel
+
+
+def _fake(overload: Overload) -> Callable[..., Any]:
+    if not overload.returned:
+        return lambda *given, **named: None
+    allocate = _allocator(overload)
+
+    def fake(*given: Any, **named: Any) -> Any:
+        made = allocate(_by_name(overload, given, named))
+        return made[0] if len(made) == 1 else tuple(made)
+
+    return fake
+
+
+def _undisguised(op: Op, launch: Callable[..., None]) -> Callable[..., None]:
+    """A launch that also takes complex numbers as pairs."""
+    places = [place for place, arg in enumerate(op.args) if "complex64" in arg.dtypes]
+
+    def plain(*given: Any) -> None:
+        values = list(given)
+        for place in places:
+            if values[place] is not None and not values[place].is_complex():
+                values[place] = torch.view_as_complex(values[place])
+        launch(*values)
+
+    return plain if places else launch
+
+
+def _decomposition(overload: Overload) -> Callable[..., None]:
+    """What a trace of the op's first overload becomes: one of its plain overload."""
+    disguised = [arg for arg in overload.args if is_disguised(arg)]
+    plain = getattr(getattr(torch.ops.kiln, overload.op.name), PLAIN)
+
+    def trace(*given: Any, **named: Any) -> None:
+        values = _by_name(overload, given, named)
+        written = []
+        for arg in disguised:
+            tensor = values.get(arg.name)
+            if tensor is None or not (tensor.is_complex() or tensor.dtype == torch.float8_e8m0fnu):
+                continue
+            seen = torch.view_as_real(tensor) if tensor.is_complex() else tensor.view(torch.uint8)
+            values[arg.name] = seen
+            if arg.is_mutated:
+                # Not even the tensor behind a view may be of such a type.
+                values[arg.name] = torch.empty_like(seen)
+                written.append((seen, values[arg.name]))
+        plain(**values)
+        for seen, made in written:
+            seen.copy_(made)
+
+    return trace
+
+
+def implement(op: Op, launch: Callable[..., None], key: str, library: torch.library.Library | None = None) -> None:
+    """Gives both forms of a registered op their kernels for a dispatch key. `launch` takes the op's arguments by position, in its order;
+    what is left out, or None, is absent."""
+    for overload in overloads(op):
+        kernel = _allocating(overload, launch) if overload.returned else _writing(overload, launch)
+        if overload.name.endswith("." + PLAIN):
+            kernel = _writing(overload, _undisguised(op, launch))
+        (library or _library).impl(overload.name, kernel, key)
+
+
+def _launcher(op: Op) -> Callable[..., None]:
+    """The launcher of the default engine, which is made at the first call, and may be replaced."""
+    name = op.name
+
+    def launch(*values: Any) -> None:
+        getattr(fast, name)(*values)
+
+    return launch
+
+
+def register(op: Op) -> None:
+    """Makes an op a PyTorch operator. Once is enough, and a second time does nothing."""
+    if op.name in _registered:
+        return
+    forms = overloads(op)
+    for overload in forms:
+        _library.define(overload.schema, tags=_TAGS)
+        torch.library.register_fake(f"kiln::{overload.name}", _fake(overload), lib=_library)
+    # Of any device: what lies on none that a kernel can reach, the library refuses by the argument's name.
+    implement(op, _launcher(op), "CompositeExplicitAutograd")
+    if any(is_disguised(arg) for arg in op.args):
+        _library.impl(forms[0].name, _decomposition(forms[0]), "CompositeImplicitAutograd")
+    _registered[op.name] = op

@@ -1,0 +1,38 @@
+"""What an operator says to tensors that it cannot work on, an op of one's own among them. Needs no GPU."""
+
+import pytest
+import torch
+
+import kiln
+import kiln.torch
+
+
+def test_a_tensor_of_the_host_is_refused_by_its_arguments_name():
+    x, w = torch.zeros(2, 64).bfloat16(), torch.zeros(64).bfloat16()
+    with pytest.raises(kiln.InvalidArgumentError, match='rmsnorm: argument "x": expected a tensor on a CUDA device'):
+        torch.ops.kiln.rmsnorm(x, w, 1e-6, torch.empty_like(x))
+    with pytest.raises(kiln.InvalidArgumentError, match='rmsnorm: argument "x": expected a tensor on a CUDA device'):
+        torch.ops.kiln.rmsnorm.functional(x, w, 1e-6)
+    heads, freqs = torch.zeros(2, 3, 512).bfloat16(), torch.zeros(8, 32, dtype=torch.complex64)
+    with pytest.raises(kiln.InvalidArgumentError, match='rope_inplace: argument "x"'):
+        torch.ops.kiln.rope_inplace(heads, freqs, torch.zeros(2, dtype=torch.int64))
+
+
+def test_an_op_of_ones_own_becomes_an_operator_once():
+    source = "template <int> __global__ void scale(float a, const float* x, float* y, long long n) {}"
+    args = [kiln.ScalarArg("a", "f32"), kiln.TensorArg("x", "f32", "n"), kiln.TensorArg("y", "f32", "n", access="write")]
+    kernel = kiln.Kernel("scale", "scale.cu", "scale<1>", params=["a", "x", "y", kiln.Param.expression("n")], grid=[1], block=[32])
+    kiln.register_op("torch_test_scale", args=args, kernels=[kernel], sources={"scale.cu": source})
+    kiln.torch.register("torch_test_scale")
+    kiln.torch.register("torch_test_scale")
+    operator = torch.ops.kiln.torch_test_scale
+    assert str(operator.functional._schema) == "kiln::torch_test_scale.functional(float a, Tensor x) -> Tensor"
+    with pytest.raises(kiln.InvalidArgumentError, match='torch_test_scale: argument "x": expected a tensor on a CUDA device'):
+        operator(2.0, torch.zeros(4), torch.zeros(4))
+
+
+def test_a_fake_tensor_of_the_wrong_rank_is_refused_by_its_arguments_name():
+    with torch._subclasses.fake_tensor.FakeTensorMode():
+        x, w = torch.empty(8, dtype=torch.bfloat16, device="cuda"), torch.empty(8, dtype=torch.bfloat16, device="cuda")
+        with pytest.raises(ValueError, match='argument "x" must have the shape'):
+            torch.ops.kiln.rmsnorm.functional(x, w, 1e-6)
