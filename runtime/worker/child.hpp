@@ -28,7 +28,8 @@ std::vector<std::string> copy_of_environment();
 class Child {
  public:
   /// Started with nothing of this process but its environment, working directory and limits:
-  /// standard streams on /dev/null, default signal handling.
+  /// standard streams on /dev/null, default signal handling. A compile worker is killed when the
+  /// calling thread ends.
   static Result<std::unique_ptr<Child>> spawn(const std::string& path,
                                               const std::vector<std::string>& environment);
   Child(const Child&) = delete;

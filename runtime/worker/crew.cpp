@@ -1,6 +1,7 @@
 #include "runtime/worker/crew.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -79,6 +80,7 @@ Crew::Visit::~Visit() {
   const Lock lock(crew_.mutex_);
   if (--crew_.visitors_ == 0) {
     crew_.unused_.notify_all();
+    crew_.keeper_.notify_one();
   }
 }
 
@@ -86,6 +88,7 @@ Crew::Visit::~Visit() {
 // Starting
 
 Crew::Started Crew::start_first() {
+  const Visit visit(*this);
   Worker* worker = nullptr;
   {
     const Lock lock(mutex_);
@@ -98,9 +101,26 @@ Crew::Started Crew::start_first() {
   return started;
 }
 
+// By the keeper, which outlives the worker: the kernel kills a worker when the thread that spawned
+// it ends. Needs a worker in the list, for which the keeper stays.
+Crew::Spawned Crew::spawn() {
+  std::future<Spawned> spawned;
+  {
+    const Lock lock(mutex_);
+    if (!ensure_keeper()) {
+      return fail(ErrorCode::kIo, fmt::format("cannot start a thread, which starts the compile "
+                                              "worker {}: is a limit on processes reached?",
+                                              options_.executable));
+    }
+    spawned = to_spawn_.emplace_back().get_future();
+    keeper_.notify_one();
+  }
+  return spawned.get();
+}
+
 // Of a worker in the list, which a failure takes out again.
 Crew::Started Crew::start(Worker& worker) {
-  auto child = Child::spawn(options_.executable, environment_);
+  auto child = spawn();
   if (!child) {
     remove(worker);
     return start_failure(StartFailure::Kind::kNoWorker, std::move(child.error()));
@@ -309,7 +329,7 @@ Crew::Workers Crew::take_expired() {
   return taken;
 }
 
-// Whether somebody stops idle workers when their time is over. Needs the mutex.
+// Whether somebody spawns workers, and stops idle ones when their time is over. Needs the mutex.
 bool Crew::ensure_keeper() {
   if (keeping_) {
     return true;
@@ -321,14 +341,27 @@ bool Crew::ensure_keeper() {
     keeper_thread_ = std::thread([this] { keep(); });
     keeping_ = true;
   } catch (const std::system_error&) {
-    // A process limit. An idle worker is then stopped at once.
+    // A limit on processes, which threads count for, too.
   }
   return keeping_;
 }
 
 void Crew::keep() {
   Lock lock(mutex_);
-  while (!workers_.empty()) {
+  // While there are visitors, also for a worker that has left the list and whose end they look at.
+  while (!workers_.empty() || visitors_ > 0) {
+    if (!to_spawn_.empty()) {
+      auto asked = std::move(to_spawn_.front());
+      to_spawn_.pop_front();
+      lock.unlock();
+      try {
+        asked.set_value(Child::spawn(options_.executable, environment_));
+      } catch (...) {
+        asked.set_exception(std::current_exception());
+      }
+      lock.lock();
+      continue;
+    }
     if (Workers expired = take_expired(); !expired.empty()) {
       lock.unlock();
       expired.clear();

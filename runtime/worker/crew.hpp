@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -27,7 +28,8 @@ struct Worker {
 };
 
 /// The workers of one pool in one process: starts them, lends each to one thread at a time, stops
-/// the idle ones. Thread-safe.
+/// the idle ones. Thread-safe. A thread of its own, the keeper, spawns the workers and lives longer
+/// than they do, so that a worker may be tied to the life of the thread that spawned it.
 class Crew {
  public:
   Crew(const Toolchain& toolchain, const WorkerPoolOptions& options,
@@ -78,6 +80,8 @@ class Crew {
   using Lock = std::unique_lock<std::mutex>;
   using Workers = std::list<std::unique_ptr<Worker>>;
 
+  using Spawned = Result<std::unique_ptr<Child>>;
+  Spawned spawn();
   Started start(Worker& worker);
   Exchange<std::vector<Target>> shake_hands(Worker& worker, Failure& refused);
   Worker* newest_idle();
@@ -95,13 +99,14 @@ class Crew {
 
   mutable std::mutex mutex_;        // Guards what follows.
   std::condition_variable free_;    // A worker became idle or ended; the crew is cancelled.
-  std::condition_variable keeper_;  // There is something new to keep.
+  std::condition_variable keeper_;  // There is something new to spawn or keep, or nothing at all.
   std::condition_variable unused_;  // The last visitor left.
   Workers workers_;
   unsigned max_workers_;
   unsigned visitors_ = 0;
   bool cancelled_ = false;
   WorkerCounters counters_;
+  std::list<std::promise<Spawned>> to_spawn_;
   bool keeping_ = false;  // The keeper runs, and will look at workers_ once more.
   std::thread keeper_thread_;
 };

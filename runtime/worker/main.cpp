@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -79,9 +80,26 @@ void forbid_core_files() {
   }
 }
 
-// Ends this process when its parent is gone, also in the middle of a compile. The parent's end of
-// the socket may live on in a child that it forked, hence the look at the parent itself.
-// PR_SET_PDEATHSIG would not do: it tells of the death of the thread that started this process.
+// The engine's process, which made the socket: the parent, unless that is gone already.
+pid_t engine_process() {
+  ucred maker{};
+  socklen_t size = sizeof maker;
+  const bool known = ::getsockopt(kWorkerSocket, SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0;
+  return known && maker.pid > 0 ? maker.pid : ::getppid();
+}
+
+// Also where this process is stopped by then, which only the kernel can see to. It acts at the end
+// of the thread that started this process, which is that of a crew's keeper, or of the engine.
+void die_with_engine(pid_t engine) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != engine) {
+    ::_exit(0);  // It was gone before it could be told.
+  }
+}
+
+// Ends this process when its parent is gone or has let go of it, also in the middle of a compile
+// and where a sandbox refuses die_with_engine(). The parent's end of the socket may live on in a
+// child that it forked, hence the look at the parent itself.
 [[noreturn]] void watch_parent(int socket, pid_t parent) {
   constexpr int kLookEveryMs = 1000;
   for (;;) {
@@ -120,6 +138,8 @@ int serve(Channel& channel, const Nvrtc& nvrtc) {
 }
 
 int run(Channel& channel) {
+  const pid_t engine = engine_process();
+  die_with_engine(engine);
   set_signals();
   close_inherited();
   forbid_core_files();
@@ -129,8 +149,7 @@ int run(Channel& channel) {
     return kExitFailed;
   }
   ::fcntl(kWorkerSocket, F_SETFD, FD_CLOEXEC);
-  const pid_t parent = ::getppid();
-  std::thread([parent] { watch_parent(kWorkerSocket, parent); }).detach();
+  std::thread([engine] { watch_parent(kWorkerSocket, engine); }).detach();
 
   const auto payload =
       channel.receive(MessageType::kHello, std::chrono::steady_clock::now() + kHelloWithin);

@@ -61,15 +61,6 @@ tl::expected<void, StartFailure> WorkerPool::start_first() {
   return {};
 }
 
-tl::expected<std::unique_ptr<WorkerPool>, StartFailure> WorkerPool::start(
-    const Toolchain& toolchain, const WorkerPoolOptions& options) {
-  auto pool = make(toolchain, options);
-  if (auto started = pool->start_first(); !started) {
-    return tl::unexpected(std::move(started.error()));
-  }
-  return pool;
-}
-
 WorkerPool::WorkerPool(Toolchain toolchain, WorkerPoolOptions options)
     : toolchain_(std::move(toolchain)),
       options_(std::move(options)),

@@ -55,9 +55,6 @@ class WorkerPool final : public Compiler {
                                           const WorkerPoolOptions& options);
   /// Starts the first worker and shakes hands with it.
   tl::expected<void, StartFailure> start_first();
-  /// Both.
-  static tl::expected<std::unique_ptr<WorkerPool>, StartFailure> start(
-      const Toolchain& toolchain, const WorkerPoolOptions& options);
 
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;

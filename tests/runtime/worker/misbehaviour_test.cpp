@@ -27,7 +27,7 @@ auto start(const std::string& executable) {
   options.executable = executable;
   options.start_timeout = milliseconds(3'000);
   options.compile_timeout = milliseconds(300);
-  return WorkerPool::start(some_toolchain(), options);
+  return test::try_start_pool(some_toolchain(), options);
 }
 
 std::string fake_worker() {
@@ -97,7 +97,7 @@ TEST_CASE("An NVRTC that does not load is told from a worker that does not start
   CHECK(failure.failure.code == ErrorCode::kCompilerUnavailable);
   CHECK(failure.failure.message == "the fake worker's reason");
   // The worker that is shipped says what loading in this process says.
-  const auto real = WorkerPool::start(some_toolchain(), test::worker_options());
+  const auto real = test::try_start_pool(some_toolchain(), test::worker_options());
   const auto here = Nvrtc::load(some_toolchain());
   REQUIRE_FALSE(real);
   REQUIRE_FALSE(here);

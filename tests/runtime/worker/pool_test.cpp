@@ -229,6 +229,21 @@ TEST_CASE("A worker that dies while it is idle is not a loss") {
   CHECK(pool->counters().started == 2);
 }
 
+TEST_CASE("A worker lives on when the thread ends that had it started") {
+  std::unique_ptr<WorkerPool> pool;
+  std::thread([&pool] { pool = start_pool(staying()); }).join();
+  const pid_t first = only_pid(*pool);
+  require_compiles(*pool);
+  REQUIRE(::kill(first, SIGKILL) == 0);
+  std::thread([&pool, first] {
+    require_compiles(*pool);
+    only_pid(*pool, first);
+  }).join();
+  const pid_t second = only_pid(*pool);
+  require_compiles(*pool);
+  CHECK(only_pid(*pool) == second);
+}
+
 TEST_CASE("Ctrl-C does not reach a worker's work") {
   const auto pool = start_pool(staying());
   const pid_t pid = only_pid(*pool);

@@ -41,8 +41,17 @@ inline runtime::WorkerPoolOptions worker_options() {
   return options;
 }
 
+inline tl::expected<std::unique_ptr<runtime::WorkerPool>, runtime::StartFailure> try_start_pool(
+    const runtime::Toolchain& toolchain, const runtime::WorkerPoolOptions& options) {
+  auto pool = runtime::WorkerPool::make(toolchain, options);
+  if (auto started = pool->start_first(); !started) {
+    return tl::unexpected(std::move(started.error()));
+  }
+  return pool;
+}
+
 inline std::unique_ptr<runtime::WorkerPool> start_pool(const runtime::WorkerPoolOptions& options) {
-  auto pool = runtime::WorkerPool::start(machine_toolchain(), options);
+  auto pool = try_start_pool(machine_toolchain(), options);
   if (!pool) {
     throw std::runtime_error(pool.error().failure.message);
   }
