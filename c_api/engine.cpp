@@ -84,6 +84,9 @@ LogLevel log_level(int value) {
 
 void set_cache(const kiln_engine_options& given, EngineOptions& options) {
   options.cache_root = text(given.cache_root);
+  if (given.cache_root != nullptr && options.cache_root.empty()) {
+    refuse("options->cache_root is empty; leave it NULL for KILN_CACHE_DIR, or name a directory");
+  }
   options.cache_group_shared =
       optional_switch(given.cache_group_shared, "options->cache_group_shared");
   options.cache_max_bytes = limit(given.cache_max_bytes);

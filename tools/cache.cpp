@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
 #include "tools/entries.hpp"
+#include "tools/paths.hpp"
 
 namespace kiln::tools {
 namespace {
@@ -28,18 +28,25 @@ using Subcommand = int (*)(Engine& engine, const CacheArgs& args);
 
 // Asking about a cache that was named and is not there is a mistake that must not pass for an empty
 // cache: an image build may rely on the answer.
+void require_named_cache(const std::string& named) {
+  if (!named.empty()) {
+    return require_directory(named, "there is no cache directory");
+  }
+  const char* const variable = std::getenv("KILN_CACHE_DIR");
+  const std::string root = variable != nullptr ? variable : "";
+  if (root.empty()) {
+    return;
+  }
+  if (!root.starts_with('/')) {
+    throw Error(ErrorCode::kIo, fmt::format("KILN_CACHE_DIR names '{}', which is not an absolute "
+                                            "path",
+                                            root));
+  }
+  require_directory(root, "KILN_CACHE_DIR names no directory");
+}
+
 int with_store(const CacheArgs& args, Subcommand subcommand) {
-  if (!args.cache.empty() && !std::filesystem::is_directory(args.cache)) {
-    throw Error(ErrorCode::kIo, fmt::format("there is no cache directory '{}'.", args.cache));
-  }
-  const char* variable = std::getenv("KILN_CACHE_DIR");
-  const std::filesystem::path named = variable != nullptr ? variable : "";
-  if (args.cache.empty() && !named.empty() &&
-      (named.is_relative() || !std::filesystem::is_directory(named))) {
-    throw Error(ErrorCode::kIo, fmt::format("KILN_CACHE_DIR names '{}', {}.", named.string(),
-                                            named.is_relative() ? "which is not an absolute path"
-                                                                : "where there is no directory"));
-  }
+  require_named_cache(args.cache);
   Engine engine(engine_options(args.cache));
   return subcommand(engine, args);
 }
@@ -164,10 +171,6 @@ CLI::App* add_subcommand(CLI::App& parent, const char* name, const char* summary
 void add_cache_option(CLI::App& command, std::string& cache) {
   command.add_option("--cache", cache, "The cache directory.")
       ->type_name("DIR")
-      // The engine finds nothing through the working directory; who types a command does.
-      ->transform([](const std::string& text) {
-        return text.empty() ? text : std::filesystem::absolute(text).string();
-      })
       ->check([](const std::string& text) {
         return text.empty() ? std::string("the directory must not be empty") : std::string();
       });

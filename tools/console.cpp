@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "tools/paths.hpp"
+
 namespace kiln::tools {
 namespace {
 
@@ -30,7 +32,7 @@ void complain(std::string_view message) {
 
 EngineOptions engine_options(const std::string& cache_root) {
   EngineOptions options;
-  options.cache_root = cache_root;
+  options.cache_root = cache_root.empty() ? cache_root : absolute_path(cache_root);
   options.log = {log_line, nullptr, LogLevel::kWarning};
   return options;
 }

@@ -27,7 +27,8 @@ void print_json(const Json& value);
 void complain(std::string_view message);
 
 /// Options of the engine that a subcommand works with: the library's warnings and errors go to
-/// stderr. An empty cache root means the environment decides.
+/// stderr. An empty cache root means the environment decides, a relative one is of the working
+/// directory.
 EngineOptions engine_options(const std::string& cache_root = {});
 
 /// Flushes stdout; false when what was printed could not be written (a full disk, a closed pipe).

@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "runtime/engine_impl.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/paths.hpp"
 
 namespace kiln::tools {
 namespace {
@@ -26,11 +26,8 @@ struct Imported {
 EngineOptions options_of(const ImportArgs& args) {
   EngineOptions options = engine_options(args.cache);
   for (const std::string& layer : args.layers) {
-    const std::filesystem::path path = std::filesystem::absolute(layer);
-    if (!std::filesystem::exists(path)) {
-      throw Error(ErrorCode::kIo, fmt::format("there is no directory or pack '{}'.", layer));
-    }
-    options.read_only_layers.push_back(path.string());
+    require_existence(layer, "there is no directory or pack");
+    options.read_only_layers.push_back(absolute_path(layer));
   }
   return options;
 }

@@ -1,11 +1,11 @@
 #include "tools/lookup.hpp"
 
-#include <filesystem>
 #include <utility>
 
 #include "runtime/engine_impl.hpp"
 #include "runtime/nvrtc/source_key.hpp"
 #include "tools/console.hpp"
+#include "tools/paths.hpp"
 
 namespace kiln::tools {
 namespace {
@@ -30,8 +30,7 @@ Lookup::Lookup(Engine* engine, const std::vector<std::string>& packs)
     key_ = runtime::toolchain_key(*toolchain_);
   }
   for (const std::string& path : packs) {
-    const auto canonical = disk_.canonical(std::filesystem::absolute(path).string());
-    auto layer = std::make_unique<cache::PackLayer>(disk_, canonical.value_or(path), &trust_);
+    auto layer = std::make_unique<cache::PackLayer>(disk_, canonical_path(disk_, path), &trust_);
     if (const auto usable = layer->check(); !usable) {
       throw Error(ErrorCode::kIo, fmt::format("{} cannot be used: {}.", usable.error().place,
                                               usable.error().reason));

@@ -2,6 +2,8 @@
 #include <csignal>
 #include <exception>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
@@ -37,6 +39,27 @@ int finish_parse(const CLI::App& app, const CLI::ParseError& error) {
   complain(fmt::format("{}. 'kiln --help' and 'kiln COMMAND --help' say what is accepted.",
                        error.what()));
   return kUsage;
+}
+
+// What CLI11 parses: the words, the last first. "--option=" is an option whose value is empty, as
+// with an unset shell variable; CLI11 would take the next word for the value.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    options = options && word != "--";
+    const bool empty = options && word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (empty) {
+      word.pop_back();
+    }
+    words.push_back(std::move(word));
+    if (empty) {
+      words.emplace_back();
+    }
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
 }
 
 bool asks_for_json(const CLI::App& app) {
@@ -79,7 +102,7 @@ int run_command(int argc, char** argv) {
     command->footer(kFooter);
   }
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::ParseError& error) {
     return finish_parse(app, error);
   }

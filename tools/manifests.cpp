@@ -1,7 +1,6 @@
 #include "tools/manifests.hpp"
 
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "runtime/manifest_lock.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/paths.hpp"
 
 namespace kiln::tools {
 namespace {
@@ -34,31 +34,27 @@ constexpr std::chrono::seconds kPatience{10};
 
 int merge(const ManifestArgs& args) {
   cache::PosixFileSystem disk;
-  const auto path = disk.canonical(std::filesystem::absolute(args.out).string());
-  if (!path) {
-    throw Error(ErrorCode::kIo, fmt::format("the path '{}' leads nowhere: {}.", args.out,
-                                            cache::errno_text(path.error())));
-  }
+  const std::string path = canonical_path(disk, args.out);
   // The rename would put a file in the place of a device or a pipe.
-  if (const auto there = disk.status(*path);
+  if (const auto there = disk.status(path);
       there && there->kind != cache::FileStatus::Kind::kFile) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{} is there already and is not a plain file; name a file", *path));
+                fmt::format("{} is there already and is not a plain file; name a file", path));
   }
   // An engine may record into the file, which may be one of those read.
-  const auto lock = value_or_throw(runtime::ManifestLock::take(disk, *path, kPatience));
+  const auto lock = value_or_throw(runtime::ManifestLock::take(disk, path, kPatience));
   if (!lock) {
     throw Error(ErrorCode::kIo,
                 fmt::format("others have kept {} locked for {} s; is a process that records into "
                             "it stopped?",
-                            *path, kPatience.count()));
+                            path, kPatience.count()));
   }
   const Manifest merged = read_manifests(args.files);
-  value_or_throw(merged.write(disk, *path, fmt::format("{}.{}.tmp", *path, getpid())));
+  value_or_throw(merged.write(disk, path, fmt::format("{}.{}.tmp", path, getpid())));
   if (args.json) {
-    print_json({{"path", *path}, {"variants", merged.variants.size()}});
+    print_json({{"path", path}, {"variants", merged.variants.size()}});
   } else {
-    print_out("{}: {}\n", *path, count(merged.variants.size(), "variant", "variants"));
+    print_out("{}: {}\n", path, count(merged.variants.size(), "variant", "variants"));
   }
   return kSuccess;
 }

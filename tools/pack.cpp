@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
 #include "tools/entries.hpp"
+#include "tools/paths.hpp"
 
 namespace kiln::tools {
 namespace {
@@ -27,21 +27,11 @@ struct PackArgs {
 
 using Subcommand = int (*)(cache::FileSystem& disk, const PackArgs& args);
 
-std::string canonical(cache::FileSystem& disk, const std::string& path) {
-  // Whoever types a relative path means the folder that he is in.
-  const auto found = disk.canonical(std::filesystem::absolute(path).string());
-  if (!found) {
-    throw Error(ErrorCode::kIo, fmt::format("the path '{}' leads nowhere: {}.", path,
-                                            cache::errno_text(found.error())));
-  }
-  return *found;
-}
-
 /// The pack, open for looking at, whoever made it.
 class OpenPack {
  public:
   OpenPack(cache::FileSystem& disk, const std::string& file)
-      : layer_(disk, canonical(disk, file), nullptr) {
+      : layer_(disk, canonical_path(disk, file), nullptr) {
     if (const auto usable = layer_.check(); !usable) {
       throw Error(ErrorCode::kIo, fmt::format("{} cannot be used: {}.", usable.error().place,
                                               usable.error().reason));
@@ -66,14 +56,12 @@ class OpenPack {
 int create(cache::FileSystem& disk, const PackArgs& args) {
   std::optional<cache::SigningKey> key;
   if (!args.key.empty()) {
-    key.emplace(value_or_throw(cache::read_signing_key(disk, canonical(disk, args.key))));
+    key.emplace(value_or_throw(cache::read_signing_key(disk, canonical_path(disk, args.key))));
   }
-  if (!std::filesystem::is_directory(args.cache)) {
-    throw Error(ErrorCode::kIo, fmt::format("there is no cache directory '{}'.", args.cache));
-  }
-  const std::string path = canonical(disk, args.file);
+  require_directory(args.cache, "there is no cache directory");
+  const std::string path = canonical_path(disk, args.file);
   const cache::CreatedPack made = value_or_throw(
-      cache::create_pack(disk, canonical(disk, args.cache), path, key ? &*key : nullptr));
+      cache::create_pack(disk, canonical_path(disk, args.cache), path, key ? &*key : nullptr));
   if (args.json) {
     print_json({{"path", path},
                 {"entries", made.entries},
@@ -120,7 +108,7 @@ int verify(cache::FileSystem& disk, const PackArgs& args) {
   const std::vector<cache::ListedEntry> entries = pack.list();
   const std::vector<cache::ListedEntry> bad = complain_of_bad(entries);
   const Status whole = pack.reader().verify_whole();
-  const std::string path = canonical(disk, args.file);
+  const std::string path = canonical_path(disk, args.file);
   std::string problem = whole ? refusal(disk, path) : whole.error().message;
   if (!problem.empty()) {
     complain(fmt::format("{} is not to be used: {}.", path, problem));
@@ -147,7 +135,7 @@ int extract(cache::FileSystem& disk, const PackArgs& args) {
 }
 
 int keygen(cache::FileSystem& disk, const PackArgs& args) {
-  const std::string path = canonical(disk, args.file);
+  const std::string path = canonical_path(disk, args.file);
   const cache::SigningKey key = cache::SigningKey::generate();
   value_or_throw(cache::write_key_pair(disk, path, key));
   if (args.json) {

@@ -147,7 +147,7 @@ typedef void (*kiln_log_callback)(int32_t level, const char* message, void* user
  * named beside it, which is also read only then. kiln/engine.hpp says each in full. */
 typedef struct kiln_engine_options {
   size_t struct_size;
-  const char* cache_root;    /* KILN_CACHE_DIR; absolute. */
+  const char* cache_root;    /* KILN_CACHE_DIR; absolute. An empty one is refused. */
   const char* const* layers; /* Read-only directories and packs. KILN_CACHE_LAYERS. */
   size_t layer_count;
   const char* const* trusted_keys; /* Public key files. KILN_TRUSTED_KEYS. */

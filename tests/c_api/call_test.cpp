@@ -298,6 +298,10 @@ TEST_CASE("An engine option that is no value of its kind is refused") {
   CHECK(kiln_engine_create(&options, &engine) == KILN_ERROR_INVALID_ARGUMENT);
   CHECK(contains(message(), "pdl"));
   options.pdl = KILN_DEFAULT;
+  options.cache_root = "";
+  CHECK(kiln_engine_create(&options, &engine) == KILN_ERROR_INVALID_ARGUMENT);
+  CHECK(contains(message(), "cache_root"));
+  options.cache_root = nullptr;
   options.struct_size = 0;
   CHECK(kiln_engine_create(&options, &engine) == KILN_ERROR_INVALID_ARGUMENT);
   CHECK(contains(message(), "struct_size"));

@@ -34,12 +34,13 @@ class KilnTest(ScratchTest):
         kept.update({k: str(v) for k, v in changes.items()})
         return kept
 
-    def kiln(self, *arguments, code=0, env=None, **options):
-        """Runs `kiln arguments...` and checks its exit code."""
+    def kiln(self, *arguments, code=0, env=None, removed=False, **options):
+        """Runs `kiln arguments...` and checks its exit code. With `removed`, its working directory is gone by then."""
+        remove = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh"] if removed else []
         result = subprocess.run(
-            [os.environ["KILN"], *map(str, arguments)],
+            [*remove, os.environ["KILN"], *map(str, arguments)],
             env=self.environment(**(env or {})),
-            cwd=self.scratch,
+            cwd=options.pop("cwd", self.scratch),
             stdin=subprocess.DEVNULL,
             stdout=options.pop("stdout", subprocess.PIPE),
             stderr=subprocess.PIPE,
