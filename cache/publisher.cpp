@@ -15,6 +15,21 @@ namespace {
 // Clearing and trimming remove folders at any moment, so a publish may have to begin again.
 constexpr int kAttempts = 16;
 
+// What a write needs at least, of a disk that is full as of one that is not.
+constexpr std::size_t kTrialBytes = 4096;
+
+template <class Write>
+IoStatus begin_again_without_folder(Write&& write) {
+  IoStatus written;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    written = write();
+    if (written || written.error().code != ENOENT) {
+      break;
+    }
+  }
+  return written;
+}
+
 }  // namespace
 
 // A folder that is a link would lead out of the cache. Who shares a folder but died before giving
@@ -79,14 +94,16 @@ IoStatus Publisher::share(FileSystem::Handle handle, const std::string& path) {
   return set ? IoStatus() : tl::unexpected(io_failure("share", path, set.error()));
 }
 
+IoStatus Publisher::make_temporary_folder() {
+  auto prepared = prepare_root();
+  return prepared ? make_directories(layer_.layout().temporary(), modes_.work_directory) : prepared;
+}
+
 IoStatus Publisher::make_folders_of(const Entry& entry) {
-  if (auto prepared = prepare_root(); !prepared) {
-    return prepared;
-  }
-  const Layout& layout = layer_.layout();
-  if (auto made = make_directories(layout.temporary(), modes_.work_directory); !made) {
+  if (auto made = make_temporary_folder(); !made) {
     return made;
   }
+  const Layout& layout = layer_.layout();
   return make_directories(layout.toolchain(entry.source.target, entry.toolchain.folder_key()),
                           modes_.directory);
 }
@@ -116,18 +133,21 @@ IoStatus Publisher::write_once(const Entry& entry, std::string_view bytes) {
 
 tl::expected<std::uint64_t, IoFailure> Publisher::write(const Entry& entry) {
   const std::string bytes = encode_entry(entry);
-  IoStatus written;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    written = write_once(entry, bytes);
-    if (written || written.error().code != ENOENT) {
-      break;
-    }
-  }
+  auto written = begin_again_without_folder([&] { return write_once(entry, bytes); });
   if (!written) {
     return tl::unexpected(std::move(written.error()));
   }
   layer_.add_toolchain(entry.source.target, entry.toolchain.folder_key());
   return bytes.size();
+}
+
+IoStatus Publisher::try_write() {
+  const std::string path = layer_.layout().temporary() + "/" + temporary_name(this_writer());
+  return begin_again_without_folder([&] {
+    auto made = make_temporary_folder();
+    AtomicFile file(file_system_, path, path);  // Never committed, so that its end removes it.
+    return made ? file.write(std::string(kTrialBytes, '\0'), modes_.file, modes_.exact) : made;
+  });
 }
 
 IoStatus Publisher::sync_folder_of(const Entry& entry) {

@@ -21,6 +21,10 @@ class Publisher {
   /// again; a folder in the entry's own place goes to the quarantine. Gives the entry's size.
   tl::expected<std::uint64_t, IoFailure> write(const Entry& entry);
 
+  /// Whether entries can be written now: makes the folders that each of them needs and a file,
+  /// which it removes again.
+  IoStatus try_write();
+
   /// Makes one of the layer's own folders, and the root, where they are missing.
   IoStatus make_folder(const std::string& path);
   mode_t file_mode() const noexcept { return modes_.file; }
@@ -32,6 +36,7 @@ class Publisher {
 
  private:
   IoStatus prepare_root();
+  IoStatus make_temporary_folder();
   IoStatus make_folders_of(const Entry& entry);
   IoStatus write_once(const Entry& entry, std::string_view bytes);
   IoStatus commit(AtomicFile& file, const std::string& path);

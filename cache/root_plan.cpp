@@ -129,15 +129,16 @@ std::string use_fallback(FileSystem& file_system, const RootInputs& inputs, Root
   return fmt::format("new kernels go to {}", look.path);
 }
 
-std::string warning_of(const RootPlan& plan) {
-  const std::string own = plan.verdict.remedy.empty() ? "" : " " + plan.verdict.remedy;
-  return fmt::format("cache: {}.{}{}", plan.description, own,
-                     plan.verdict.kind == Verdict::Kind::kWarned && !plan.writable.empty()
-                         ? ""
-                         : " " + plan.remedy);
-}
-
 }  // namespace
+
+std::string remedies(const RootPlan& plan) {
+  const std::string& own = plan.verdict.remedy;
+  if (own.empty()) {
+    return plan.remedy;
+  }
+  const bool as_meant = plan.verdict.kind == Verdict::Kind::kWarned && !plan.writable.empty();
+  return as_meant ? own : own + " " + plan.remedy;
+}
 
 RootPlan plan_root(FileSystem& file_system, const RootInputs& inputs) {
   const RootChoice choice = choose_root(inputs);
@@ -153,7 +154,7 @@ RootPlan plan_root(FileSystem& file_system, const RootInputs& inputs) {
                                                : use_fallback(file_system, inputs, plan));
   }
   if (!as_meant || plan.verdict.kind != Verdict::Kind::kTrusted) {
-    plan.warning = warning_of(plan);
+    plan.warning = fmt::format("cache: {}. {}", plan.description, remedies(plan));
   } else if (inputs.trust.group_shared && !choice.named()) {
     plan.warning = fmt::format(
         "cache: {}, for this user alone: only a root that was named can be shared by a group. {}",

@@ -25,6 +25,9 @@ struct RootPlan {
   std::string remedy;       ///< root_remedy() of the choice.
 };
 
+/// What the reader of a message about the plan's root can do, as sentences.
+std::string remedies(const RootPlan& plan);
+
 RootPlan plan_root(FileSystem& file_system, const RootInputs& inputs);
 
 }  // namespace kiln::cache

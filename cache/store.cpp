@@ -50,6 +50,7 @@ class Store::Impl {
     }
   }
   Status publish(const Entry& entry);
+  Status try_write();
   /// Null when no layer that may be used has this name.
   Layer* usable_layer(std::string_view name);
 
@@ -80,6 +81,8 @@ class Store::Impl {
  private:
   void add_read_only(const std::string& path);
   void finish_publish(const Entry& entry, std::uint64_t bytes);
+  /// Where several users make folders, one may be met before it has its mode.
+  bool passes(int code) const noexcept { return plan_.modes.exact && code == EACCES; }
   tl::unexpected<Failure> no_writable_root(std::string_view undone) const;
 
   std::shared_ptr<FileSystem> file_system_;
@@ -198,9 +201,7 @@ Status Store::Impl::publish(const Entry& entry) {
     return {};
   }
   const IoFailure& failure = written.error();
-  // Where several users make folders, one may be met before it has its mode.
-  const bool passing = plan_.modes.exact && failure.code == EACCES;
-  const bool off = lasts(failure.code) && !passing;
+  const bool off = lasts(failure.code) && !passes(failure.code);
   if (off) {
     writes_off_.store(true, std::memory_order_relaxed);
   }
@@ -210,6 +211,16 @@ Status Store::Impl::publish(const Entry& entry) {
                                     : "The kernel stays in memory; this is said once.",
                                 plan_.remedy));
   return fail(ErrorCode::kIo, failure.what);
+}
+
+Status Store::Impl::try_write() {
+  if (writable_ == nullptr) {
+    return fail(ErrorCode::kIo, fmt::format("{}. {}", plan_.description, remedies(plan_)));
+  }
+  const auto written = publisher_->try_write();
+  return written || passes(written.error().code)
+             ? Status()
+             : fail(ErrorCode::kIo, fmt::format("{}. {}", written.error().what, plan_.remedy));
 }
 
 void Store::Impl::finish_publish(const Entry& entry, std::uint64_t bytes) {
@@ -324,6 +335,10 @@ Status Store::publish(const Entry& entry) {
   auto status = impl_->publish(entry);
   (status ? impl_->published : impl_->write_failures).fetch_add(1, std::memory_order_relaxed);
   return status;
+}
+
+Status Store::try_write() {
+  return impl_->try_write();
 }
 
 void Store::reject(const Hit& hit, std::string_view reason) {

@@ -110,6 +110,10 @@ class Store {
   /// read-only disk turns further writes of this store off.
   Status publish(const Entry& entry);
 
+  /// Whether an entry could be stored now, found out by writing a file where entries are written,
+  /// and removing it; makes the root where it is missing. A Failure says what the reader can do.
+  Status try_write();
+
   /// The caller could not use a hit: the next lookup will not give it again. In the writable root
   /// the file moves to the quarantine folder; elsewhere it is remembered and skipped. Logged once.
   void reject(const Hit& hit, std::string_view reason);

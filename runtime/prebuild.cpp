@@ -164,69 +164,12 @@ void run(KernelProvider& provider, const PrebuildRequest& request, const WorkLis
   std::sort(report.missing.begin(), report.missing.end());
 }
 
-std::vector<const registry::BoundOp*> chosen_ops(const registry::Registry& registry,
-                                                 const std::vector<std::string>& globs,
-                                                 PrebuildReport& report) {
-  std::vector<const registry::BoundOp*> all = registry.all();
-  if (globs.empty()) {
-    return all;
-  }
-  std::set<const registry::BoundOp*> chosen;
-  for (const std::string& glob : globs) {
-    bool any = false;
-    for (const registry::BoundOp* bound : all) {
-      if (fnmatch(glob.c_str(), bound->op.name.c_str(), 0) == 0) {
-        chosen.insert(bound);
-        any = true;
-      }
-    }
-    if (!any) {
-      report.skipped.push_back({glob, "", "no op has a name like this"});
-    }
-  }
-  std::vector<const registry::BoundOp*> ordered;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(ordered),
-               [&](const registry::BoundOp* bound) { return chosen.contains(bound); });
-  return ordered;
-}
-
-// Empty when this NVRTC knows the target, or all kernels are there, made by another one.
-std::string why_not_compilable(KernelProvider& provider, const std::vector<Variant>& variants,
-                               const Target& target) {
-  const Result<Toolchain>& toolchain = provider.source().toolchain();
-  if (!toolchain || registry::nvrtc_knows(target, toolchain->major, toolchain->minor)) {
-    return {};
-  }
-  const bool all_cached =
-      std::all_of(variants.begin(), variants.end(), [&](const Variant& variant) {
-        const Result<Candidate> candidate = Candidate::of(variant);
-        return candidate && provider.cached({&*candidate, 1});
-      });
-  return all_cached ? std::string()
-                    : fmt::format("NVRTC {} ({}) cannot compile for it; it can for {}",
-                                  toolchain->version(), toolchain->nvrtc_path,
-                                  registry::targets_of_nvrtc(toolchain->major, toolchain->minor));
-}
-
-/// Appends the pair's kernels to `wanted`, or the pair to `skipped`.
-void add_pair(KernelProvider& provider, const registry::BoundOp& bound, const Target& target,
-              bool check, std::vector<Variant>& wanted, PrebuildReport& report) {
-  const auto skip = [&](std::string reason) {
-    report.skipped.push_back({bound.op.name, to_string(target), std::move(reason)});
-  };
-  if (Status served = registry::serves(bound.op, target); !served) {
-    return skip(std::move(served.error().message));
-  }
-  const std::vector<Variant> variants = registry::enumerate(bound, target);
-  if (variants.empty()) {
-    return skip("the op has no kernel for this target");
-  }
-  if (!check) {
-    if (std::string reason = why_not_compilable(provider, variants, target); !reason.empty()) {
-      return skip(std::move(reason));
-    }
-  }
-  wanted.insert(wanted.end(), variants.begin(), variants.end());
+// Whether this NVRTC does not matter for the kernels: all are there, made by another one.
+bool all_cached(KernelProvider& provider, const std::vector<Variant>& variants) {
+  return std::all_of(variants.begin(), variants.end(), [&](const Variant& variant) {
+    const Result<Candidate> candidate = Candidate::of(variant);
+    return candidate && provider.cached({&*candidate, 1});
+  });
 }
 
 void check_request(const PrebuildRequest& request) {
@@ -254,20 +197,84 @@ std::vector<Variant> wanted_variants(const registry::Registry& registry, KernelP
   if (!request.variants.empty()) {
     return request.variants;
   }
+  Selection selection = select(registry, request.ops, request.targets);
+  report.skipped = unmatched(registry, request.ops);
+  append(report.skipped, std::move(selection.skipped));
+  const Result<Toolchain>& toolchain = provider.source().toolchain();
   std::vector<Variant> wanted;
-  const auto ops = chosen_ops(registry, request.ops, report);
-  std::set<Target> seen;
-  for (const Target& target : request.targets) {
-    if (seen.insert(target).second) {
-      for (const registry::BoundOp* bound : ops) {
-        add_pair(provider, *bound, target, request.check, wanted, report);
-      }
+  for (Selection::Pair& pair : selection.pairs) {
+    std::string reason =
+        toolchain && !request.check ? why_not_compilable(*toolchain, pair.target) : "";
+    if (reason.empty() || all_cached(provider, pair.variants)) {
+      append(wanted, std::move(pair.variants));
+    } else {
+      report.skipped.push_back({pair.op, to_string(pair.target), std::move(reason)});
     }
   }
   return wanted;
 }
 
+// Appends the pair to what is selected, or to what is skipped.
+void add_pair(const registry::BoundOp& bound, const Target& target, Selection& selection) {
+  const auto skip = [&](std::string reason) {
+    selection.skipped.push_back({bound.op.name, to_string(target), std::move(reason)});
+  };
+  if (Status served = registry::serves(bound.op, target); !served) {
+    return skip(std::move(served.error().message));
+  }
+  std::vector<Variant> variants = registry::enumerate(bound, target);
+  if (variants.empty()) {
+    return skip("the op has no kernel for this target");
+  }
+  selection.pairs.push_back({bound.op.name, target, std::move(variants)});
+}
+
 }  // namespace
+
+bool is_named(const std::vector<std::string>& globs, const std::string& op) {
+  return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+           return fnmatch(glob.c_str(), op.c_str(), 0) == 0;
+         });
+}
+
+std::vector<PrebuildReport::Skipped> unmatched(const registry::Registry& registry,
+                                               const std::vector<std::string>& globs) {
+  const std::vector<const registry::BoundOp*> all = registry.all();
+  std::vector<PrebuildReport::Skipped> found;
+  for (const std::string& glob : globs) {
+    if (std::none_of(all.begin(), all.end(), [&](const registry::BoundOp* bound) {
+          return is_named({glob}, bound->op.name);
+        })) {
+      found.push_back({glob, "", "no op has a name like this"});
+    }
+  }
+  return found;
+}
+
+Selection select(const registry::Registry& registry, const std::vector<std::string>& globs,
+                 const std::vector<Target>& targets) {
+  Selection selection;
+  std::set<Target> seen;
+  for (const Target& target : targets) {
+    if (!seen.insert(target).second) {
+      continue;
+    }
+    for (const registry::BoundOp* bound : registry.all()) {
+      if (is_named(globs, bound->op.name)) {
+        add_pair(*bound, target, selection);
+      }
+    }
+  }
+  return selection;
+}
+
+std::string why_not_compilable(const Toolchain& toolchain, const Target& target) {
+  return registry::nvrtc_knows(target, toolchain.major, toolchain.minor)
+             ? std::string()
+             : fmt::format("NVRTC {} ({}) cannot compile for it; it can for {}",
+                           toolchain.version(), toolchain.nvrtc_path,
+                           registry::targets_of_nvrtc(toolchain.major, toolchain.minor));
+}
 
 PrebuildReport prebuild(const registry::Registry& registry, KernelProvider& provider,
                         const PrebuildRequest& request) {

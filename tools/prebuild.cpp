@@ -14,6 +14,7 @@
 #include "tools/interrupt.hpp"
 #include "tools/lookup.hpp"
 #include "tools/prebuild_check.hpp"
+#include "tools/prebuild_refusals.hpp"
 #include "tools/prebuild_report.hpp"
 #include "tools/progress.hpp"
 #include "tools/sizes.hpp"
@@ -92,47 +93,29 @@ int check(const PrebuildArgs& args) {
 
 PrebuildReport build(Engine& engine, const PrebuildArgs& args, const Wanted& asked,
                      const Interrupt& interrupt) {
-  Progress progress(args.json);
-  PrebuildRequest request;
-  if (args.wanted.manifests.empty()) {
-    request.targets = args.wanted.targets;
-    request.ops = args.wanted.ops;
-  } else {
+  PrebuildReport report;
+  if (!asked.variants.empty()) {  // An engine takes none for a mistake.
+    Progress progress(args.json);
+    PrebuildRequest request;
     request.variants = asked.variants;
-    if (asked.variants.empty()) {  // An engine takes that for all variants of no target.
-      PrebuildReport nothing;
-      nothing.skipped = asked.skipped;
-      return nothing;
-    }
+    request.jobs = args.jobs;
+    request.shard = args.shard;
+    request.stop = interrupt.stop_token();
+    request.progress = [&progress](std::size_t done, std::size_t total, const KernelInfo& kernel) {
+      progress.step(done, total, describe_line(kernel), !kernel.stored);
+    };
+    report = engine.prebuild(request);
   }
-  request.jobs = args.jobs;
-  request.shard = args.shard;
-  request.stop = interrupt.stop_token();
-  request.progress = [&progress](std::size_t done, std::size_t total, const KernelInfo& kernel) {
-    progress.step(done, total, describe_line(kernel), !kernel.stored);
-  };
-  PrebuildReport report = engine.prebuild(request);
-  if (!args.wanted.manifests.empty()) {
-    report.skipped = asked.skipped;
-  }
+  report.skipped = asked.skipped;
   return report;
-}
-
-// With more shards than work, some have none.
-bool may_be_idle(const PrebuildArgs& args, const Wanted& asked, const PrebuildReport& report) {
-  const auto skipped = [&](const Variant& variant) {
-    return std::any_of(report.skipped.begin(), report.skipped.end(), [&](const auto& pair) {
-      return pair.op == variant.op->name && pair.target == to_string(variant.target);
-    });
-  };
-  return args.shard.count > 1 &&
-         !std::all_of(asked.variants.begin(), asked.variants.end(), skipped);
 }
 
 int prebuild(const PrebuildArgs& args) {
   const Interrupt interrupt;  // Before the engine, which may start threads.
   Engine engine(engine_options(args.cache));
   const Wanted asked = wanted(engine.impl().registry(), args.wanted);
+  refuse_archs(engine, args.wanted.targets, asked);
+  refuse_without_place(engine, asked, args.shard);
   const PrebuildReport report = build(engine, args, asked, interrupt);
   if (args.json) {
     Json json = to_json(report, engine.impl().store().counters());
@@ -143,8 +126,9 @@ int prebuild(const PrebuildArgs& args) {
     add_sizes(args, report.kernels, nullptr);
     print_summary(report);
   }
-  const int code =
-      std::max(judge_missing(args, asked.missing), judge(report, may_be_idle(args, asked, report)));
+  // With more shards than work, some have none.
+  const bool may_be_idle = args.shard.count > 1 && !asked.variants.empty();
+  const int code = std::max(judge_missing(args, asked.missing), judge(report, may_be_idle));
   if (report.stopped == 0 || interrupt.signal() == 0) {
     return code;
   }

@@ -35,6 +35,14 @@ CheckReport check(Lookup& lookup, const runtime::WorkList& work) {
   return report;
 }
 
+bool lacks_any(Lookup& lookup, const runtime::WorkList& work) {
+  return std::any_of(work.items.begin(), work.items.end(), [&](const runtime::WorkItem& item) {
+    return std::any_of(
+        item.members.begin(), item.members.end(),
+        [&](const runtime::Candidate& kernel) { return !lookup.find(kernel.source); });
+  });
+}
+
 Json to_json(const CheckReport& report, const Lookup& lookup) {
   Json lacking = Json::array();
   for (const CheckReport::Lacking& kernel : report.lacking) {

@@ -24,6 +24,8 @@ struct CheckReport {
 };
 
 CheckReport check(Lookup& lookup, const runtime::WorkList& work);
+/// Whether that would find anything lacking; looks no further than that.
+bool lacks_any(Lookup& lookup, const runtime::WorkList& work);
 
 Json to_json(const CheckReport& report, const Lookup& lookup);
 void print(const CheckReport& report, const Lookup& lookup);

@@ -2,45 +2,26 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include <CLI/CLI.hpp>
-#include <fnmatch.h>
 
+#include "runtime/prebuild.hpp"
 #include "tools/manifests.hpp"
-#include "trait_registry/variant.hpp"
 
 namespace kiln::tools {
 namespace {
 
 using runtime::ManifestEntry;
 
-bool matches(const std::vector<std::string>& globs, const std::string& op) {
-  return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-           return fnmatch(glob.c_str(), op.c_str(), 0) == 0;
-         });
-}
-
-// Globs that match none of these ops.
-std::vector<PrebuildReport::Skipped> unmatched(const std::vector<std::string>& globs,
-                                               const std::set<std::string>& ops) {
-  std::vector<PrebuildReport::Skipped> skipped;
-  for (const std::string& glob : globs) {
-    if (std::none_of(ops.begin(), ops.end(),
-                     [&](const std::string& op) { return matches({glob}, op); })) {
-      skipped.push_back({glob, "", "no op has a name like this"});
-    }
-  }
-  return skipped;
-}
-
 void add_manifests(const registry::Registry& registry, const WantedRequest& request,
                    Wanted& wanted) {
   runtime::Manifest manifest = read_manifests(request.manifests);
-  std::erase_if(manifest.variants,
-                [&](const ManifestEntry& entry) { return !matches(request.ops, entry.op); });
+  std::erase_if(manifest.variants, [&](const ManifestEntry& entry) {
+    return !runtime::is_named(request.ops, entry.op);
+  });
   runtime::Resolved resolved = runtime::resolve(
       request.targets.empty() ? manifest : manifest.retargeted(request.targets), registry);
   wanted.variants = std::move(resolved.variants);
@@ -49,19 +30,11 @@ void add_manifests(const registry::Registry& registry, const WantedRequest& requ
 
 void add_registry(const registry::Registry& registry, const WantedRequest& request,
                   Wanted& wanted) {
-  for (const Target& target : request.targets) {
-    for (const registry::BoundOp* bound : registry.all()) {
-      if (!matches(request.ops, bound->op.name)) {
-        continue;
-      }
-      if (const Status served = registry::serves(bound->op, target); !served) {
-        wanted.skipped.push_back({bound->op.name, to_string(target), served.error().message});
-        continue;
-      }
-      const std::vector<Variant> variants = registry::enumerate(*bound, target);
-      wanted.variants.insert(wanted.variants.end(), variants.begin(), variants.end());
-    }
+  runtime::Selection selection = runtime::select(registry, request.ops, request.targets);
+  for (const runtime::Selection::Pair& pair : selection.pairs) {
+    wanted.variants.insert(wanted.variants.end(), pair.variants.begin(), pair.variants.end());
   }
+  std::move(selection.skipped.begin(), selection.skipped.end(), std::back_inserter(wanted.skipped));
 }
 
 }  // namespace
@@ -84,11 +57,7 @@ Shard parse_shard(const std::string& text) {
 
 Wanted wanted(const registry::Registry& registry, const WantedRequest& request) {
   Wanted wanted;
-  std::set<std::string> ops;
-  for (const registry::BoundOp* bound : registry.all()) {
-    ops.insert(bound->op.name);
-  }
-  wanted.skipped = unmatched(request.ops, ops);
+  wanted.skipped = runtime::unmatched(registry, request.ops);
   (request.manifests.empty() ? add_registry : add_manifests)(registry, request, wanted);
   return wanted;
 }

@@ -66,6 +66,25 @@ TEST_CASE("A folder that vanishes during a publish is made again") {
   CHECK(files_below(layer.layout().temporary()).empty());
 }
 
+TEST_CASE("A trial write needs what an entry's write needs, and leaves no file") {
+  const kiln::test::TempDir dir;
+  FaultyFileSystem disk;
+  DirectoryLayer layer(disk, *disk.canonical(dir.str()) + "/root", TrustRole::kNamedRoot,
+                       TrustPolicy::of_process());
+  Publisher publisher(disk, layer, RootPlan());
+  for (const Call call : {Call::kMakeDirectory, Call::kCreate, Call::kWrite}) {
+    disk.fail(call, ENOSPC);
+    const auto refused = publisher.try_write();
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ENOSPC);
+    CHECK(files_below(dir.str()).empty());
+    disk.fail(call, ENOENT, 1);  // As when somebody clears the cache between two steps.
+    CHECK(publisher.try_write());
+    CHECK(files_below(dir.str()).empty());
+    std::filesystem::remove_all(layer.layout().root());
+  }
+}
+
 TEST_CASE("A folder in an entry's place goes to the quarantine, and the entry takes its place") {
   const kiln::test::TempDir dir;
   FaultyFileSystem disk;

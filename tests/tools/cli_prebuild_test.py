@@ -86,21 +86,49 @@ class Prebuild(PrebuiltTest):
         self.assertEqual([row["arch"] for row in report["skipped"]], ["sm_80"])
         self.assertEqual((report["failed"], report["cached"]), (0, self.total))
 
-    def test_an_unknown_arch_is_refused_before_compiling_and_told_what_can_be_compiled(self):
+    def test_a_named_arch_that_this_nvrtc_cannot_compile_is_refused_before_compiling_and_told_what_can_be(self):
+        """One that is newer or made up, or older than what it still compiles; alone or beside another."""
         self.empty_cache()
-        report = self.kiln_json(*self.arguments(arch="sm_99"), code=1)
-        self.assertEqual((report["kernels"], report["failures"]), ([], []))
-        self.assertEqual([row["arch"] for row in report["skipped"]], ["sm_99"])
-        self.assertIn("sm_90a", report["skipped"][0]["reason"])
-        self.assertFalse(self.cache.exists())
+        for archs in ("sm_99", f"sm_99,{self.ARCH}", f"{self.ARCH},sm_52"):
+            with self.subTest(archs):
+                result = self.kiln(*self.arguments(arch=archs), code=1)
+                self.assert_plain_complaint(result)
+                unknown = next(arch for arch in archs.split(",") if arch != self.ARCH)
+                self.assertRegex(result.stderr, rf"--arch names {unknown}, and NVRTC \d+\.\d+ \(/.*\) cannot .*{self.ARCH}")
+                self.assertIn(f"--arch names {unknown}", self.kiln_json(*self.arguments(arch=archs), code=1)["error"])
+                self.assertFalse(self.cache.exists())
 
-    def test_an_unwritable_cache_is_a_failure_that_says_so(self):
-        self.empty_cache()
-        self.cache.write_text("a file where the directory should be")
-        result = self.kiln(*self.arguments(), code=1)
-        self.assertIn("compiled but not stored", result.stdout)
-        self.assertIn("could not be stored in the cache", result.stderr)
-        self.assertIn(f"0 compiled, 0 from the cache, {self.total} failed", result.stdout)
+    def unwritable(self):
+        """Caches that no entry can be written to, whoever tries; the second looks as if it could."""
+        for place in (self.scratch / "file", self.scratch / "folder/v1/tmp"):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("a file where a directory should be")
+        return self.scratch / "file", self.scratch / "folder"
+
+    def test_an_unwritable_cache_is_a_failure_that_says_so_before_the_first_compile(self):
+        worker = self.scratch / "worker"
+        worker.write_text(f"#!/bin/sh\ntouch {self.scratch}/started\n", encoding="utf-8")
+        worker.chmod(0o755)
+        for cache in self.unwritable():
+            with self.subTest(cache):
+                command = ["prebuild", "--cache", cache, "--arch", self.ARCH, "--op", self.OP]
+                result = self.kiln(*command, code=1, env={"KILN_COMPILE_WORKER": worker})
+                self.assert_plain_complaint(result)
+                self.assertRegex(result.stderr, rf"nothing was built, since .*{cache}.* [Nn]ot a directory.*--cache")
+                self.assertIn("nothing was built", self.kiln_json(*command, code=1)["error"])
+        self.assertFalse((self.scratch / "started").exists())
+
+    def test_an_unwritable_cache_is_no_failure_where_nothing_is_to_be_written(self):
+        for cache in self.unwritable():
+            command = ["prebuild", "--cache", cache, "--arch", self.ARCH, "--op", self.OP]
+            for env in ({"KILN_CACHE_LAYERS": self.cache}, {"KILN_CACHE_LAYERS": self.cache, **MISSING_NVRTC}):
+                with self.subTest(cache, env=env):
+                    report = self.kiln_json(*command, env=env)
+                    self.assertEqual((report["cached"], report["failed"]), (self.total, 0))
+                    self.assertEqual(self.kiln_json(*command, "--check", env=env)["lacking"], [])
+            self.assertEqual(len(self.kiln_json(*command, "--check", code=1)["lacking"]), self.total)
+            forbidden = self.kiln(*command, code=1, env={"KILN_JIT": "forbid"})
+            self.assertIn("compiling is forbidden", forbidden.stdout)
 
     def test_a_missing_nvrtc_is_an_error_that_names_it(self):
         self.empty_cache()
