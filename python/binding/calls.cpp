@@ -185,7 +185,7 @@ void plan_launch(const ffi::PackedArgs& args, ffi::Any*) {
   launch_detailed(PlanTarget(args[0].cast<Handle>()), args, 1);
 }
 
-ffi::Function op_launcher(Handle engine, ffi::String op, bool workspace) {
+ffi::Function op_launcher(Handle engine, const ffi::String& op, bool workspace) {
   return launcher(OpTarget(engine, op), workspace);
 }
 
@@ -210,7 +210,7 @@ KILN_EXPORT_PACKED(op_workspace_bytes, kiln::python::op_workspace_bytes)
 KILN_EXPORT_PACKED(op_can_use, kiln::python::op_can_use)
 KILN_EXPORT_PACKED(plan_create, kiln::python::plan_create)
 KILN_EXPORT_PACKED(plan_launch, kiln::python::plan_launch)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(op_launcher, kiln::python::op_launcher)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(plan_launcher, kiln::python::plan_launcher)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(plan_workspace_bytes, kiln::python::plan_workspace_bytes)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(plan_destroy, kiln::python::plan_destroy)
+KILN_EXPORT_TYPED(op_launcher, kiln::python::op_launcher)
+KILN_EXPORT_TYPED(plan_launcher, kiln::python::plan_launcher)
+KILN_EXPORT_TYPED(plan_workspace_bytes, kiln::python::plan_workspace_bytes)
+KILN_EXPORT_TYPED(plan_destroy, kiln::python::plan_destroy)

@@ -113,7 +113,7 @@ void log_line(std::int32_t level, const char* message, void* user) {
   }
 }
 
-Handle engine_create(ffi::String described, ffi::Optional<ffi::Function> log) {
+Handle engine_create(const ffi::String& described, ffi::Optional<ffi::Function> log) {
   const Json json = Json::parse(std::string(described));
   Options options = KILN_INIT(kiln_engine_options);
   std::vector<const char*> layers;
@@ -204,10 +204,9 @@ std::int64_t library_version() {
 }  // namespace kiln::python
 
 KILN_EXPORT_PACKED(engine_unload, kiln::python::engine_unload)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_create, kiln::python::engine_create)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_destroy, kiln::python::engine_destroy)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_counters, kiln::python::engine_counters)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_op_names, kiln::python::engine_op_names)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(engine_forget_compile_failures,
-                              kiln::python::engine_forget_compile_failures)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(library_version, kiln::python::library_version)
+KILN_EXPORT_TYPED(engine_create, kiln::python::engine_create)
+KILN_EXPORT_TYPED(engine_destroy, kiln::python::engine_destroy)
+KILN_EXPORT_TYPED(engine_counters, kiln::python::engine_counters)
+KILN_EXPORT_TYPED(engine_op_names, kiln::python::engine_op_names)
+KILN_EXPORT_TYPED(engine_forget_compile_failures, kiln::python::engine_forget_compile_failures)
+KILN_EXPORT_TYPED(library_version, kiln::python::library_version)

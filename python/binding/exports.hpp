@@ -3,10 +3,23 @@
 /// \file
 /// How functions get their names in Python.
 
+#include <cstdint>
+
 #include <tvm/ffi/function.h>
 
-/// Exports a function of (PackedArgs, Any*), for arguments of any number. Typed ones go through
-/// TVM_FFI_DLL_EXPORT_TYPED_FUNC.
+namespace kiln::python {
+
+/// A function of any signature that the binding library can convert, called with converted
+/// arguments.
+template <auto* kFunction>
+void typed(const tvm::ffi::PackedArgs& args, tvm::ffi::Any* result) {
+  static const tvm::ffi::Function kTyped = tvm::ffi::Function::FromTyped(kFunction);
+  kTyped.CallPacked(args, result);
+}
+
+}  // namespace kiln::python
+
+/// Exports a function of (const PackedArgs&, Any*), for arguments of any number.
 #define KILN_EXPORT_PACKED(name, function)                                                  \
   extern "C" {                                                                              \
   TVM_FFI_DLL_EXPORT int __tvm_ffi_##name(void*, const TVMFFIAny* args, std::int32_t count, \
@@ -17,3 +30,5 @@
     TVM_FFI_SAFE_CALL_END();                                                                \
   }                                                                                         \
   }
+
+#define KILN_EXPORT_TYPED(name, function) KILN_EXPORT_PACKED(name, kiln::python::typed<&function>)

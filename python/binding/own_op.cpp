@@ -13,6 +13,7 @@
 
 #include "python/binding/arguments.hpp"
 #include "python/binding/error.hpp"
+#include "python/binding/exports.hpp"
 
 namespace kiln::python {
 namespace {
@@ -130,7 +131,7 @@ class OpSpec {
   kiln_op_spec spec_ = KILN_INIT(kiln_op_spec);
 };
 
-void register_op(Handle engine, ffi::String described) {
+void register_op(Handle engine, const ffi::String& described) {
   const Json json = Json::parse(std::string(described));
   const OpSpec spec(json);
   check(kiln_register_op(from_handle<kiln_engine>(engine), &spec.spec()));
@@ -139,4 +140,4 @@ void register_op(Handle engine, ffi::String described) {
 }  // namespace
 }  // namespace kiln::python
 
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(register_op, kiln::python::register_op)
+KILN_EXPORT_TYPED(register_op, kiln::python::register_op)

@@ -119,6 +119,6 @@ void prefetch_destroy(Handle prefetch) {
 
 KILN_EXPORT_PACKED(warmup, kiln::python::warmup)
 KILN_EXPORT_PACKED(prefetch_start, kiln::python::prefetch_start)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(prefetch_poll, kiln::python::prefetch_poll)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(prefetch_wait, kiln::python::prefetch_wait)
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(prefetch_destroy, kiln::python::prefetch_destroy)
+KILN_EXPORT_TYPED(prefetch_poll, kiln::python::prefetch_poll)
+KILN_EXPORT_TYPED(prefetch_wait, kiln::python::prefetch_wait)
+KILN_EXPORT_TYPED(prefetch_destroy, kiln::python::prefetch_destroy)

@@ -11,7 +11,7 @@ from typing import Any
 from . import _native
 from ._dtypes import DTYPES
 from ._errors import ArgumentTypeError, InvalidArgumentError
-from ._spec import CUDA, TensorSpec, view
+from ._spec import CUDA, MANAGED, TensorSpec, view
 
 # How DLPack and __cuda_array_interface__ call the legacy default stream, whose handle is null.
 LEGACY_STREAM = 1
@@ -27,6 +27,8 @@ class Producer:
 
     def to_native(self, tensor: Any, stream: int) -> Any:
         """The tensor as the binding takes it, ready for work on the stream."""
+        if tensor.__dlpack_device__()[0] not in (CUDA, MANAGED):
+            return _native.from_capsule(tensor.__dlpack__())  # It has no stream, and the launch says what is wrong with it.
         return _native.from_capsule(tensor.__dlpack__(stream=stream or LEGACY_STREAM))
 
     def device_of(self, tensor: Any) -> int:
@@ -128,7 +130,7 @@ class CudaArray(Producer):
         described = self._interface(tensor)
         dtype = self.dtype_of(tensor)
         produced = described.get("stream")
-        if produced not in (None, LEGACY_STREAM) and produced != stream:
+        if produced is not None and (0 if produced == LEGACY_STREAM else produced) != stream:
             raise InvalidArgumentError(
                 f"an array is still being made on stream {produced:#x}, and the call is for {stream:#x}: synchronise, or pass stream="
             )
