@@ -178,6 +178,22 @@ def test_a_workspace_of_the_callers_own_may_hold_anything(name):
             assert differences(op, call, given, outputs, want, byte) == ""
 
 
+@pytest.mark.parametrize("name", [op.name for op in _registry.ops() if op.workspace])
+def test_a_workspace_comes_from_torchs_allocator_and_goes_back(name):
+    op = _registry.op(name)
+    sizes = []
+    for call in some(name, count=6, device="cuda"):
+        given = by_launch(op, call, Outputs(op, call, "cuda"))
+        sizes.append(kiln.workspace_bytes(name, **given))
+        operator(name)(**given)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        operator(name)(**given)
+        assert torch.cuda.memory_allocated() == before
+        assert torch.cuda.max_memory_allocated() - before >= sizes[-1]
+    assert max(sizes) > 0
+
+
 def test_copied_elements_keep_the_bits_of_a_nan():
     heads = Draw("cuda").bits(torch.bfloat16, 40, 2, 512)
     call = {"q": heads, "freqs": torch.ones(4, 32, dtype=torch.complex64, device="cuda")}
