@@ -38,7 +38,7 @@ cache=$(mktemp -d -p "$site")
 export KILN_CACHE_DIR=$cache
 
 cd "$pack" || exit 1
-part call_cost 'us above C\+\+|ns +above|engine.launch|kiln\.|torch|Triton|CuPy|nanobind|tvm-ffi' "$python" bench/call_cost.py --json "$results/call_cost.json"
+part call_cost '^(host cost|C\+\+|nanobind|tvm-ffi|kiln\.|plan|torch|Triton|CuPy|no rows)' "$python" bench/call_cost.py --json "$results/call_cost.json"
 part example 'us a step|same bits' "$python" decode_step.py
 # Most of a test's time is the host's.
 side_by_side=()

@@ -48,7 +48,8 @@ class Gpu(Place):
     def __init__(self) -> None:
         import torch
 
-        self.torch = torch
+        if not torch.cuda.is_available():
+            raise SystemExit("call_cost: torch finds no GPU here; --fake DRIVER shows that this runs")
         self.tensors = tuple(torch.randn(shape, device="cuda").bfloat16() for shape in SHAPES)
         self.stream = torch.cuda.current_stream().cuda_stream
         self.synchronize = torch.cuda.synchronize

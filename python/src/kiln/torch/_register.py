@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -10,11 +11,11 @@ import torch
 from .. import _shapes
 from .._dtypes import DTYPES
 from .._engine import fast
-from .._registry import Arg, Op
+from .._registry import Op
 from ._schema import PLAIN, Overload, is_disguised, overloads
 
 # Strides are part of a call: outputs may be slices of padded buffers, and rows of inputs may lie apart.
-_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+_TAGS = (torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order))
 
 _library = torch.library.Library("kiln", "FRAGMENT")
 _registered: dict[str, Op] = {}
@@ -29,23 +30,39 @@ def _by_name(overload: Overload, given: Sequence[Any], named: Mapping[str, Any])
     return {**dict(zip((arg.name for arg in overload.positional), given)), **named}
 
 
+def _shapes_of(op: Op, names: Sequence[str]) -> Callable[..., list[tuple[Any, ...]]]:
+    """A function of the shapes of these inputs that gives those of the allocated outputs. It remembers the last ones, but no symbolic ones."""
+
+    def work_out(*shapes: Any) -> list[tuple[Any, ...]]:
+        return list(_shapes.output_shapes(op, dict(zip(names, shapes))).values())
+
+    remembered = lru_cache(maxsize=1024)(work_out)
+
+    def shapes_of(*shapes: Any) -> list[tuple[Any, ...]]:
+        try:
+            return remembered(*shapes)
+        except TypeError:  # A symbolic extent has no hash.
+            return work_out(*shapes)
+
+    return shapes_of
+
+
 def _allocator(overload: Overload) -> Callable[[Mapping[str, Any]], list[torch.Tensor]]:
     """A function of the arguments by name that makes the outputs. Also takes fake tensors, and symbolic extents."""
     op = overload.op
     required = [arg for arg in op.inputs if arg.is_tensor and not arg.optional]
+    names = [arg.name for arg in required]
     on_device = next(arg.name for arg in required if not arg.host_memory)
-    sources = {arg.name: _shapes.dtype_source(op, arg) for arg in overload.returned}
+    sources = [_shapes.dtype_source(op, arg) for arg in overload.returned]
+    dtypes = [_dtype(arg.dtypes[0]) for arg in overload.returned]
+    shapes_of = _shapes_of(op, names)
 
     def allocate(values: Mapping[str, Any]) -> list[torch.Tensor]:
-        shapes = _shapes.output_shapes(op, {arg.name: values[arg.name].shape for arg in required})
-        like = values[on_device]
-
-        def make(arg: Arg) -> torch.Tensor:
-            source = sources[arg.name]
-            dtype = values[source].dtype if source else _dtype(arg.dtypes[0])
-            return like.new_empty(shapes[arg.name], dtype=dtype)
-
-        return [make(arg) for arg in overload.returned]
+        shapes = shapes_of(*[values[name].shape for name in names])
+        make = values[on_device].new_empty
+        return [
+            make(shape, dtype=dtype if source is None else values[source].dtype) for shape, source, dtype in zip(shapes, sources, dtypes)
+        ]
 
     return allocate
 
