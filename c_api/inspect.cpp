@@ -1,9 +1,11 @@
 // Counters, and what ops there are.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "c_api/guard.hpp"
 #include "c_api/handles.hpp"
@@ -47,6 +49,18 @@ kiln_op_arg_info to_c(const ArgSpec& arg) {
           .constant = arg.constant ? 1 : 0};
 }
 
+// Kept until the thread asks again: see kiln_cache_layer_at and kiln_device_targets.
+thread_local std::string layer_path;
+thread_local std::string target_list;
+
+std::string joined(const std::vector<Target>& targets) {
+  std::vector<std::string> names;
+  for (const Target& target : targets) {
+    names.push_back(to_string(target));
+  }
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
 static_assert(KILN_READ == static_cast<int>(Access::kRead) &&
               KILN_WRITE == static_cast<int>(Access::kWrite) &&
               KILN_READ_WRITE == static_cast<int>(Access::kReadWrite));
@@ -63,6 +77,37 @@ using namespace kiln::c_api;
 kiln_status kiln_engine_counters(kiln_engine* engine, kiln_counters* counters) {
   return guard([&] {
     write_sized(to_c(required(engine, "engine").engine.counters()), counters, "counters");
+  });
+}
+
+kiln_status kiln_cache_layer_count(kiln_engine* engine, size_t* count) {
+  return guard([&] {
+    required(count, "count") = required(engine, "engine").engine.counters().cache_layers.size();
+  });
+}
+
+kiln_status kiln_cache_layer_at(kiln_engine* engine, size_t index, kiln_cache_layer* layer) {
+  return guard([&] {
+    std::vector<kiln::Counters::Layer> layers =
+        required(engine, "engine").engine.counters().cache_layers;
+    if (index >= layers.size()) {
+      refuse(fmt::format("index is {}, and there are {} cache layers", index, layers.size()));
+    }
+    checked_size(&required(layer, "layer"), "layer");
+    layer_path = std::move(layers[index].path);
+    write_sized(kiln_cache_layer{.struct_size = sizeof(kiln_cache_layer),
+                                 .path = layer_path.c_str(),
+                                 .hits = layers[index].hits},
+                layer, "layer");
+  });
+}
+
+kiln_status kiln_device_targets(kiln_engine* engine, const char** targets) {
+  return guard([&] {
+    kiln::Engine& made = required(engine, "engine").engine;
+    const char*& list = required(targets, "targets");
+    target_list = joined(made.device_targets());
+    list = target_list.c_str();
   });
 }
 

@@ -218,12 +218,24 @@ class Translator {
   void add_sources() {
     require_array(spec_.sources, spec_.source_count, "spec->sources");
     for (std::size_t i = 0; i < spec_.source_count; ++i) {
-      op_.sources.push_back(
-          {text(spec_.sources[i].name), &required(spec_.sources[i].text, "spec->sources[].text")});
+      add_source(spec_.sources[i]);
     }
     require_array(spec_.options, spec_.option_count, "spec->options");
     for (std::size_t i = 0; i < spec_.option_count; ++i) {
       op_.options.emplace_back(&required(spec_.options[i], "spec->options[]"));
+    }
+  }
+
+  void add_source(const kiln_source& given) {
+    if (given.text != nullptr || spec_.source_directory == nullptr) {
+      op_.sources.push_back({text(given.name), &required(given.text, "spec->sources[].text")});
+      return;
+    }
+    // Two sources may include one header.
+    for (SourceFile& file : headers_from(spec_.source_directory, text(given.name))) {
+      if (std::find(op_.sources.begin(), op_.sources.end(), file) == op_.sources.end()) {
+        op_.sources.push_back(std::move(file));
+      }
     }
   }
 

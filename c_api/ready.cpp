@@ -45,11 +45,18 @@ WarmupRequest warmup_request(Engine& engine, const kiln_warmup_request& given) {
     request.variants = variants_of(engine, given.manifest);
   }
   request.jobs = given.jobs;
-  if (given.progress != nullptr) {
-    request.progress = [&given](std::size_t done, std::size_t total, const std::string& name) {
-      given.progress(done, total, name.c_str(), given.user);
-    };
+  if (given.progress == nullptr && given.stop == nullptr) {
+    return request;
   }
+  request.progress = [&given](std::size_t done, std::size_t total, const std::string& name) {
+    if (given.progress != nullptr) {
+      given.progress(done, total, name.c_str(), given.user);
+    }
+    if (given.stop != nullptr && given.stop(given.user) != 0) {
+      throw Error(ErrorCode::kCancelled,
+                  fmt::format("warm-up: stopped after {} of {}, as asked for", done, total));
+    }
+  };
   return request;
 }
 

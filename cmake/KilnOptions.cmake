@@ -24,7 +24,8 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
 add_library(kiln_options INTERFACE)
 target_compile_features(kiln_options INTERFACE cxx_std_20)
-target_include_directories(kiln_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(kiln_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+                                                 ${PROJECT_SOURCE_DIR}/api)
 target_compile_options(
   kiln_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
                          -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Werror

@@ -10,11 +10,12 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["include", "base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests", "bench", "examples", "python"]
+LAYERS = ["include", "api", "base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests", "bench", "examples", "python"]
 
 # Folder -> folders whose internal headers ("folder/x.hpp") it may include. The longest prefix rules.
 MAY_INCLUDE = {
     "include": set(),
+    "api": set(),
     "base": {"base"},
     "cache": {"base", "cache"},
     "trait_registry": {"base", "trait_registry"},
@@ -28,13 +29,18 @@ MAY_INCLUDE = {
     "tests": {"base", "cache", "trait_registry", "reference", "runtime", "c_api", "tools", "tests"},
 }
 
-# Folder -> public headers <kiln/x.hpp> it may include; absent means all of them.
+# The door: include/kiln. Every other <kiln/x.hpp> is a header of api/.
+DOOR = re.compile(r"kiln/(kiln\.h|kiln\.hpp|version\.h|cpp/.*)")
+# Folders that stand before the door and see nothing else; who stands behind it sees its C side only.
+BEFORE_THE_DOOR = {"include", "examples", "python"}
+BOTH_SIDES = {"tests", "bench"}
+
+# Folder -> headers <kiln/x.hpp> it may include; absent means all of them.
 MAY_INCLUDE_PUBLIC = {
     "base": {"error", "log", "version"},
     "cache": {"error", "log", "version"},
     "trait_registry": {"error", "log", "version", "op", "target", "tensor", "engine"},
     "reference": set(),
-    "python": {"kiln"},
 }
 
 # Third-party or toolkit header prefix -> the only folders that may include it.
@@ -48,7 +54,7 @@ ONLY_IN = {
     "sodium": {"cache"},
     "zstd": {"cache"},
     "spdlog/": {"base", "tests"},
-    "dlpack/": {"include", "trait_registry", "tests", "bench"},
+    "dlpack/": {"include", "api", "trait_registry", "tests", "bench"},
 }
 
 # Folder -> words that must not stand in its code (comments and strings are not code).
@@ -73,6 +79,10 @@ def check_host_include(layer, quote, name):
             return f"{layer}/ may not include {top}/"
         return None
     if name.startswith("kiln/"):
+        door = DOOR.fullmatch(name) is not None
+        cxx_door = door and not name.endswith(".h")
+        if (layer in BEFORE_THE_DOOR and not door) or (cxx_door and layer not in BEFORE_THE_DOOR | BOTH_SIDES):
+            return f"{layer}/ may not know <{name}>"
         header = pathlib.PurePath(name).stem
         if header not in MAY_INCLUDE_PUBLIC.get(layer, {header}):
             return f"{layer}/ may not know <{name}>"
@@ -81,7 +91,7 @@ def check_host_include(layer, quote, name):
         if name.startswith(prefix) and layer not in folders:
             return f"{layer}/ may not include <{name}>"
     is_standard = re.fullmatch(r"[a-z_0-9]+", name) is not None
-    if layer == "include" and not is_standard and name not in PUBLIC_THIRD_PARTY:
+    if layer in {"include", "api"} and not is_standard and name not in PUBLIC_THIRD_PARTY:
         return f"a public header may not include <{name}>"
     if layer == "reference" and not is_standard:
         return f"reference/ uses the standard library only, not <{name}>"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "bench/device_time/graph_timer.hpp"
 #include "bench/device_time/nodes.hpp"

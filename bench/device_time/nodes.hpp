@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "bench/device_time/baseline_source.hpp"
 #include "bench/device_time/graph_timer.hpp"

@@ -18,8 +18,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <kiln/engine.hpp>
 #include <kiln/kiln.h>
-#include <kiln/kiln.hpp>
 
 #include "runtime/driver/handles.hpp"
 #include "runtime/engine_impl.hpp"

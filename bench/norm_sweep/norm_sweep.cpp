@@ -9,7 +9,7 @@
 #include <exception>
 #include <string>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "bench/device_time/graph_timer.hpp"
 #include "bench/device_time/nodes.hpp"

@@ -7,7 +7,7 @@
 #include <array>
 #include <string>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "bench/device_time/graph_timer.hpp"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "bench/device_time/graph_timer.hpp"
 #include "bench/device_time/nodes.hpp"

@@ -52,7 +52,7 @@ class Memory {
   std::deque<kiln::Tensor> tensors_;  // Calls point into it.
 };
 
-/// One call of a step: what it is launched with, and, once made, its plan.
+/// One call of a step, with what it is launched with.
 struct Call {
   const char* op;
   std::vector<kiln::Arg> args;
@@ -79,7 +79,7 @@ std::vector<Call> step_of(Memory& memory) {
 void warm_up(kiln::Engine& engine, const std::vector<Call>& calls) {
   kiln::WarmupRequest request;
   for (const Call& call : calls) {
-    request.calls.push_back({engine.op(call.op), call.args});
+    request.calls.push_back({call.op, call.args});
   }
   const kiln::WarmupReport report = engine.warmup(request);
   for (const kiln::WarmupReport::Failed& failed : report.failed) {
@@ -92,7 +92,7 @@ void warm_up(kiln::Engine& engine, const std::vector<Call>& calls) {
 std::vector<kiln::Plan> plans_of(kiln::Engine& engine, const std::vector<Call>& calls) {
   std::vector<kiln::Plan> plans;
   for (const Call& call : calls) {
-    plans.push_back(engine.plan(engine.op(call.op), call.args));
+    plans.push_back(engine.plan(call.op, call.args));
   }
   return plans;
 }
@@ -130,7 +130,7 @@ class Graph {
 void decode(int steps) {
   Memory memory;
   kiln::EngineOptions options;
-  options.log.callback = [](kiln::LogLevel, const char* line, void*) {
+  options.log.callback = [](kiln::LogLevel, const char* line) {
     std::fprintf(stderr, "kiln: %s\n", line);
   };
   kiln::Engine engine(options);

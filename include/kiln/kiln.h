@@ -33,7 +33,14 @@
  *     launched work has finished. A call's CUDA context must be current on the calling thread.
  * 10. Callbacks may come from any thread, also several at a time where that is said. They must
  *     return normally: no exception, no longjmp, and no call that destroys what calls them.
- * 11. What is declared here keeps its meaning as docs/versions.md promises. */
+ * 11. One engine serves every device of the process, one context of each: the one that was current
+ *     at the first call with tensors of that device. A call's stream must belong to it; the driver
+ *     refuses any other.
+ * 12. A process that is forked from one in which an engine has used the driver cannot use CUDA;
+ *     there everything that needs the driver is KILN_ERROR_DRIVER_UNAVAILABLE. Fork before, or exec
+ *     after. Once a kernel has failed on the device, every CUDA call in the process fails, and each
+ *     message says so: the process must end.
+ * 13. What is declared here keeps its meaning as docs/versions.md promises. */
 
 /* A C header stays C when C++ reads it, and C's names are its own.
  * NOLINTBEGIN(modernize-deprecated-headers,readability-identifier-naming) */
@@ -122,11 +129,13 @@ enum {
   KILN_JIT_DEFAULT = 0, /* KILN_JIT, else allow. */
   KILN_JIT_ALLOW = 1,
   KILN_JIT_WARN = 2,  /* It is compiled, and a warning names it. */
-  KILN_JIT_FORBID = 3 /* KILN_ERROR_COMPILE_FORBIDDEN; NVRTC is not even opened. */
+  KILN_JIT_FORBID = 3 /* KILN_ERROR_COMPILE_FORBIDDEN. NVRTC is neither sought nor opened, and any
+                         toolchain's entry will do, from every layer. */
 };
 
 /* kiln_engine_options.capture_misses: what happens when a stream is being captured and a call on it
- * needs a kernel that is not loaded. */
+ * needs a kernel that is not loaded. Drivers before 12.3 cannot load then, so with them it is
+ * always an error. */
 enum {
   KILN_CAPTURE_MISSES_DEFAULT = 0, /* KILN_CAPTURE_MISSES, else load. */
   KILN_CAPTURE_MISSES_LOAD = 1,    /* It is compiled and loaded; a warning names it. */
@@ -144,35 +153,83 @@ typedef void (*kiln_log_callback)(int32_t level, const char* message, void* user
 #define KILN_NO_LIMIT UINT64_MAX
 
 /* Read once, by kiln_engine_create. A field that is left 0 falls back to the environment variable
- * named beside it, which is also read only then. kiln/engine.hpp says each in full. */
+ * named beside it, which is also read only then. */
 typedef struct kiln_engine_options {
   size_t struct_size;
-  const char* cache_root;    /* KILN_CACHE_DIR; absolute. An empty one is refused. */
-  const char* const* layers; /* Read-only directories and packs. KILN_CACHE_LAYERS. */
+  /* Writable cache root, an absolute path. Else KILN_CACHE_DIR (absolute too),
+   * $XDG_CACHE_HOME/kiln, $HOME/.cache/kiln. It must be a directory of this user; one that is named
+   * here or by KILN_CACHE_DIR may also belong to root, be writable by a group of the process or,
+   * where the process is root, belong to anybody, with one warning. Another is not used. An
+   * empty one is refused. */
+  const char* cache_root;
+  /* Directories of prebuilt entries and pack files (`kiln pack create`), asked in order after the
+   * root and never written. Absolute paths; each must belong to root or this user and not be
+   * writable by everybody, or be a pack with a valid signature. Any other is left out with a
+   * warning; where nothing lies, a directory may come, and until then there is nothing to find.
+   * Else KILN_CACHE_LAYERS, with colons between them. */
+  const char* const* layers;
   size_t layer_count;
-  const char* const* trusted_keys; /* Public key files. KILN_TRUSTED_KEYS. */
+  /* Public key files (`kiln pack keygen`). With any, only packs signed by one of the keys are used,
+   * and none at all while one of the files cannot be read or is writable by everybody. Else
+   * KILN_TRUSTED_KEYS, with colons between them. */
+  const char* const* trusted_keys;
   size_t trusted_key_count;
-  uint64_t cache_max_bytes;           /* Or KILN_NO_LIMIT. KILN_CACHE_MAX_BYTES. */
-  uint64_t cache_max_age_seconds;     /* Or KILN_NO_LIMIT. KILN_CACHE_MAX_AGE. */
-  int32_t cache_group_shared;         /* KILN_ON or KILN_OFF. KILN_CACHE_GROUP. */
-  int32_t cache_allow_world_writable; /* KILN_ON or KILN_OFF. KILN_CACHE_ALLOW_WORLD_WRITABLE. */
-  int32_t exact_toolchain;            /* KILN_ON: layers serve this toolchain's cubins only. Off. */
-  int32_t jit;                        /* KILN_JIT_... KILN_JIT. */
-  const char* nvrtc;                  /* Path of libnvrtc.so. KILN_NVRTC. */
-  const char* driver;                 /* Path of libcuda.so.1. */
-  const char* compile_worker;         /* Path of the worker. KILN_COMPILE_WORKER. */
-  int32_t compile_in_process;         /* KILN_ON or KILN_OFF. KILN_COMPILE_IN_PROCESS. */
-  int32_t compile_jobs;               /* Most compiles at a time. KILN_COMPILE_JOBS. */
-  int64_t compile_timeout_seconds;    /* Of one compile; 300. */
-  int64_t compile_wait_seconds;       /* For another process that compiles it; 600; -1: never. */
-  const char* record;                 /* Manifest file to keep. KILN_RECORD. */
-  const char* trace;                  /* Trace file to append to. KILN_TRACE. */
-  int32_t pdl;                        /* Programmatic dependent launch. KILN_PDL; on. */
-  int32_t check;                      /* Checks at each launch. KILN_CHECK. */
-  kiln_log_callback log;              /* NULL: no lines. */
-  void* log_user;                     /* Handed to it. */
-  int32_t log_level;                  /* From which on. Warnings. */
-  int32_t capture_misses;             /* KILN_CAPTURE_MISSES_... KILN_CAPTURE_MISSES. */
+  /* Most bytes of disk that the root's entries may take, or KILN_NO_LIMIT; when there are more, the
+   * least recently used go. Else KILN_CACHE_MAX_BYTES, which takes a suffix K, M or G (of 1024). */
+  uint64_t cache_max_bytes;
+  /* How long an entry stays without being used, to about a day, or KILN_NO_LIMIT. Else
+   * KILN_CACHE_MAX_AGE, in seconds or with a suffix h or d. */
+  uint64_t cache_max_age_seconds;
+  /* KILN_ON: everything in a named root is writable by the root's group, whatever the umask. Else
+   * KILN_CACHE_GROUP=1. */
+  int32_t cache_group_shared;
+  /* KILN_ON: uses a named root that everybody can write, and with it what anybody put there. Else
+   * KILN_CACHE_ALLOW_WORLD_WRITABLE=1. */
+  int32_t cache_allow_world_writable;
+  /* KILN_ON: layers serve cubins of the toolchain that is found here only. Off by default. */
+  int32_t exact_toolchain;
+  /* KILN_JIT_... Else KILN_JIT: allow, warn or forbid. */
+  int32_t jit;
+  /* Path of libnvrtc.so. Else KILN_NVRTC, the loader's path, the usual folders of toolkits. */
+  const char* nvrtc;
+  /* Path of libcuda.so.1. Else the loader's path. */
+  const char* driver;
+  /* Path of the worker's executable, kiln-compile-worker. Else KILN_COMPILE_WORKER, else beside the
+   * library. */
+  const char* compile_worker;
+  /* KILN_ON: compiles in this process. Otherwise in worker processes, which a crash or a hang of
+   * NVRTC ends instead of this one, and which run side by side; where none can be started, in this
+   * process after all, with a warning. Else KILN_COMPILE_IN_PROCESS=1. */
+  int32_t compile_in_process;
+  /* Most compiles at the same time. Else KILN_COMPILE_JOBS, else as many as this process has cores
+   * and, at 1 GiB each, memory. */
+  int32_t compile_jobs;
+  /* A compile in a worker that takes longer is given up: the worker is killed, and the compile
+   * tried once more in another one. 0: 300. */
+  int64_t compile_timeout_seconds;
+  /* How long a call that misses waits at most while another process on this machine compiles the
+   * same kernel, before it compiles for itself. A process that was killed is not waited for, and
+   * one that has stopped for 20 s at most. 0: 600; -1: never waits. */
+  int64_t compile_wait_seconds;
+  /* A JSON file to keep the set of kernels in that this engine really launches, merged with what it
+   * holds: see `kiln prebuild --manifest` and kiln_warmup_request. "%p" in it is the process id.
+   * Else KILN_RECORD. */
+  const char* record;
+  /* A file to append events to (compiles, cache lookups, loads), in Chrome's trace format. Else
+   * KILN_TRACE. */
+  const char* trace;
+  /* Programmatic dependent launch where an op and the device support it: KILN_ON or KILN_OFF. Else
+   * KILN_PDL=0 turns it off. */
+  int32_t pdl;
+  /* KILN_ON: the checking mode, for finding what is wrong. At each launch, also a plan's: the op's
+   * contract with exact overlap checks of strided tensors, and driver checks of pointers; a line at
+   * KILN_LOG_INFO with op, arguments and stream; and, unless the stream is being captured, a wait
+   * for each kernel, so that one that fails is named. Else KILN_CHECK=1. */
+  int32_t check;
+  kiln_log_callback log;  /* NULL: no lines. */
+  void* log_user;         /* Handed to it; must live as long as the engine. */
+  int32_t log_level;      /* From which on. 0: KILN_LOG_WARNING. */
+  int32_t capture_misses; /* KILN_CAPTURE_MISSES_... Else KILN_CAPTURE_MISSES: load or error. */
 } kiln_engine_options;
 
 /* Needs neither NVRTC nor a driver until something must be compiled or launched. */
@@ -222,20 +279,22 @@ enum { KILN_SYNC_DOMAIN_DEFAULT = 0, KILN_SYNC_DOMAIN_REMOTE = 1 };
 
 typedef struct kiln_launch_options {
   size_t struct_size;
-  void* workspace; /* Device memory, 256-byte aligned. */
+  void* workspace; /* Device memory, 256-byte aligned, at least kiln_workspace_bytes. */
   size_t workspace_bytes;
-  int32_t pdl;                /* KILN_OFF: no kernel starts before its predecessor has finished. */
-  int32_t constants_ready;    /* KILN_OFF: a kernel of this stream may have just written a constant
-                                 argument. */
-  int32_t serialize;          /* KILN_ON: the first kernel waits for its predecessor to finish. */
-  int32_t has_priority;       /* 1: `priority` counts, and not the stream's. */
-  int32_t priority;           /* As cuCtxGetStreamPriorityRange counts. */
+  int32_t pdl;             /* KILN_OFF: no kernel starts before its predecessor has finished. */
+  int32_t constants_ready; /* KILN_OFF: a kernel of this stream may have just written a constant
+                              argument. */
+  int32_t serialize;       /* KILN_ON: the first kernel waits for its predecessor to finish. Those
+                              after it, of an op of several, still start early. */
+  int32_t has_priority;    /* 1: `priority` counts, and not the stream's. */
+  int32_t priority;        /* As cuCtxGetStreamPriorityRange counts; less is more urgent. */
   int32_t memory_sync_domain; /* KILN_SYNC_DOMAIN_... */
 } kiln_launch_options;
 
 /* Checks the call against the op's contract and launches its kernels on `stream`. The first call
  * of a kind finds its kernels in the cache or compiles them, and loads them; later ones only
- * launch, and allocate nothing. */
+ * launch, with one driver call per kernel, and allocate nothing. A call that has nothing to do
+ * (m = 0) launches nothing, but is checked, and needs a driver, like any other. */
 KILN_API kiln_status kiln_launch(kiln_engine* engine, const char* op, const kiln_arg* args,
                                  size_t arg_count, kiln_stream stream,
                                  const kiln_launch_options* options);
@@ -285,6 +344,8 @@ typedef void (*kiln_progress_callback)(size_t done, size_t total, const char* na
 /* Called for each thing that cannot be had, one at a time, on the calling thread. */
 typedef void (*kiln_failure_callback)(const char* name, kiln_status status, const char* message,
                                       void* user);
+/* Asked after each kernel or call of a warm-up, after its progress; 1 ends it. */
+typedef int32_t (*kiln_stop_callback)(void* user);
 
 typedef struct kiln_warmup_request {
   size_t struct_size;
@@ -296,7 +357,8 @@ typedef struct kiln_warmup_request {
   int32_t reserved;
   kiln_progress_callback progress; /* May be NULL. */
   kiln_failure_callback failed;    /* May be NULL. */
-  void* user;                      /* Handed to both. */
+  void* user;                      /* Handed to all of them. */
+  kiln_stop_callback stop;         /* May be NULL. */
 } kiln_warmup_request;
 
 typedef struct kiln_warmup_report {
@@ -311,7 +373,8 @@ typedef struct kiln_warmup_report {
 /* Finds or compiles, several at a time, everything that is asked for and loads it into the current
  * context; a later call of any of it neither compiles nor loads. When some of it cannot be had, the
  * rest is made ready nonetheless, and the failure returned is the first one's. `report` may be
- * NULL, and is also filled in then. */
+ * NULL, and is also filled in then. One that was stopped is KILN_ERROR_CANCELLED, without a report;
+ * what was made ready before stays so. */
 KILN_API kiln_status kiln_warmup(kiln_engine* engine, const kiln_warmup_request* request,
                                  kiln_warmup_report* report);
 
@@ -363,6 +426,23 @@ typedef struct kiln_counters {
 } kiln_counters;
 
 KILN_API kiln_status kiln_engine_counters(kiln_engine* engine, kiln_counters* counters);
+
+/* What one directory or pack of the cache served. */
+typedef struct kiln_cache_layer {
+  size_t struct_size;
+  const char* path; /* Valid until this thread's next call of kiln_cache_layer_at. */
+  uint64_t hits;    /* Lookups that found their entry there. */
+} kiln_cache_layer;
+
+/* The layers, in the order in which they are asked: the root, then the read-only ones. What is not
+ * used, for the reason that a warning has given, is none. */
+KILN_API kiln_status kiln_cache_layer_count(kiln_engine* engine, size_t* count);
+KILN_API kiln_status kiln_cache_layer_at(kiln_engine* engine, size_t index,
+                                         kiln_cache_layer* layer);
+
+/* The targets that the current context's device runs, best first: "sm_90a,sm_90". Valid until this
+ * thread's next call of this function. */
+KILN_API kiln_status kiln_device_targets(kiln_engine* engine, const char** targets);
 
 /* How many ops there are, the engine's own among them. */
 KILN_API kiln_status kiln_op_count(kiln_engine* engine, size_t* count);
@@ -465,7 +545,7 @@ typedef struct kiln_kernel_spec {
 /* CUDA source in memory; `name` is what an #include directive says. */
 typedef struct kiln_source {
   const char* name;
-  const char* text;
+  const char* text; /* NULL: `name` is a file below kiln_op_spec.source_directory. */
 } kiln_source;
 
 typedef struct kiln_op_spec {
@@ -484,10 +564,14 @@ typedef struct kiln_op_spec {
   const char* workspace_bytes;    /* An expression; NULL: none. */
   int32_t min_compute_capability; /* 0: 90. */
   int32_t pdl; /* KILN_ON: the kernels hold the PDL wait where their {PDL} is true. */
+  /* Folder of the sources that have no text. They are read once, with everything that they include
+   * in quotes, and what they say in angle brackets is left alone. NULL: every source has a text. */
+  const char* source_directory;
 } kiln_op_spec;
 
 /* Adds an op. KILN_ERROR_DUPLICATE_OP when the name is taken, KILN_ERROR_INVALID_ARGUMENT when the
- * description contradicts itself; the engine is unchanged then. */
+ * description contradicts itself, KILN_ERROR_IO for a source file that cannot be read; the engine
+ * is unchanged then. */
 KILN_API kiln_status kiln_register_op(kiln_engine* engine, const kiln_op_spec* spec);
 
 #ifdef __cplusplus

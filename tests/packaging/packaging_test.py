@@ -13,6 +13,8 @@ ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ["KILN_BUILD"])
 DRIVER = os.environ["KILN_FAKE_DRIVER"]
 CC, CXX = os.environ["CC"], os.environ["CXX"]
+CLANG = shutil.which("clang++-14") or shutil.which("clang++")
+PROGRAMS = ("uses_c", "uses_cpp_shared", "uses_cpp")
 
 
 def run(*command, **more):
@@ -50,12 +52,12 @@ class PackagingTest(unittest.TestCase):
             self.assertIn("compiled 1", first)
             self.assertIn("compiled 0", run(program, DRIVER, cache))
 
-    def check_consumer(self, *settings, build=None):
+    def check_consumer(self, *settings, build=None, cxx=CXX):
         build = build or self.scratch / "consumer"
-        run("cmake", "-S", HERE / "cmake_consumer", "-B", build, "-G", "Ninja", f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_CXX_COMPILER={CXX}",
+        run("cmake", "-S", HERE / "cmake_consumer", "-B", build, "-G", "Ninja", f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_CXX_COMPILER={cxx}",
             "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", *settings)
         run("cmake", "--build", build)
-        for name in ("uses_c", "uses_cpp"):
+        for name in PROGRAMS:
             self.check_program(build / name)
         return build
 
@@ -63,6 +65,8 @@ class PackagingTest(unittest.TestCase):
         self.check_consumer(f"-DCMAKE_PREFIX_PATH={prefix}")
         self.assertTrue((prefix / "libexec/kiln/kiln-compile-worker").is_file())
         self.assertIn("kiln 0.", run(prefix / "bin/kiln", "--version"))
+        self.assertEqual({path.name for path in (prefix / "include/kiln").iterdir()},
+                         {"cpp", "kiln.h", "kiln.hpp", "third_party", "version.h"})
         for path in prefix.rglob("*"):
             if path.suffix in {".cmake", ".pc", ".h", ".hpp"}:
                 text = path.read_text(encoding="utf-8")
@@ -76,6 +80,11 @@ class PackagingTest(unittest.TestCase):
         run("cmake", "-S", ROOT / "examples", "-B", examples, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
             f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_CXX_COMPILER={CXX}")
         run("cmake", "--build", examples)
+
+    def test_compiler_other_than_the_one_that_built_it(self):
+        if not CLANG:
+            self.skipTest("there is no clang++ here")
+        self.check_consumer(f"-DCMAKE_PREFIX_PATH={self.install()}", cxx=CLANG)
 
     def test_find_package_of_what_was_moved_after_it_was_installed(self):
         self.check_installed(self.install().rename(self.scratch / "elsewhere"))
@@ -104,12 +113,13 @@ class PackagingTest(unittest.TestCase):
         def flags(*arguments):
             return run("pkg-config", *arguments, env=env).split()
 
-        run(CC, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", HERE / "uses_c.c", "-o", self.scratch / "uses_c",
-            *flags("--cflags", "--libs", "kiln"), f"-Wl,-rpath,{prefix}/lib")
-        worker = flags("--variable=compile_worker", "kiln-cpp")[0]
-        run(CXX, f'-DCOMPILE_WORKER="{worker}"', HERE / "uses_cpp.cpp", "-o", self.scratch / "uses_cpp",
-            *flags("--cflags", "--libs", "kiln-cpp"))
-        for name in ("uses_c", "uses_cpp"):
+        shared, strict = flags("--cflags", "--libs", "kiln"), ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        run(CC, "-std=c11", *strict, HERE / "uses_c.c", "-o", self.scratch / "uses_c", *shared, f"-Wl,-rpath,{prefix}/lib")
+        run(CXX, "-std=c++17", *strict, HERE / "uses_cpp.cpp", "-o", self.scratch / "uses_cpp_shared", *shared, f"-Wl,-rpath,{prefix}/lib")
+        worker = flags("--variable=compile_worker", "kiln-static")[0]
+        run(CXX, "-std=c++17", *strict, f'-DCOMPILE_WORKER="{worker}"', HERE / "uses_cpp.cpp", "-o", self.scratch / "uses_cpp",
+            *flags("--cflags", "--libs", "kiln-static"))
+        for name in PROGRAMS:
             self.check_program(self.scratch / name)
 
     def test_part_of_another_build(self):

@@ -1,4 +1,5 @@
-// The same with the archive: uses_cpp DRIVER CACHE.
+// The same in C++, with either library: uses_cpp DRIVER CACHE. Only the archive needs to be told
+// where its worker is.
 #include <cstdio>
 
 #include <kiln/kiln.hpp>
@@ -12,12 +13,17 @@ int main(int argc, char** argv) {
     kiln::EngineOptions options;
     options.driver = argv[1];
     options.cache_root = argv[2];
+#ifdef COMPILE_WORKER
     options.compile_worker = COMPILE_WORKER;
-    options.log.callback = [](kiln::LogLevel, const char* message, void*) {
+#endif
+    options.log.callback = [](kiln::LogLevel, const char* message) {
       std::fprintf(stderr, "kiln: %s\n", message);
       ++complaints;
     };
     kiln::Engine engine(options);
+    if (kiln::library_version() != KILN_VERSION_NUMBER) {
+      return 2;
+    }
     const kiln::Tensor x(nullptr, kiln::DType::kBF16, {8, 512});
     const kiln::Tensor w(nullptr, kiln::DType::kBF16, {128, 512});
     const kiln::Tensor out(nullptr, kiln::DType::kBF16, {8, 128});

@@ -64,6 +64,16 @@ class CheckLayers(ScratchTest):
         self.assert_refused("include/kiln/a.hpp", "#include <tl/expected.hpp>\n", "a public header may not include")
         self.assert_refused("include/kiln/a.hpp", '#include "base/result.hpp"\n', "include/ may not include base/")
 
+    def test_the_door_and_the_library_do_not_see_each_other(self):
+        for before in ("include/kiln/cpp/a.hpp", "examples/a.cpp", "python/a.cpp"):
+            self.assert_refused(before, "#include <kiln/engine.hpp>\n", "may not know <kiln/engine.hpp>")
+        for behind in ("api/kiln/a.hpp", "runtime/a.cpp", "c_api/a.cpp", "tools/a.cpp"):
+            self.assert_refused(behind, "#include <kiln/cpp/engine.hpp>\n", "may not know <kiln/cpp/engine.hpp>")
+            self.assert_refused(behind, "#include <kiln/kiln.hpp>\n", "may not know <kiln/kiln.hpp>")
+        result = self.check({"examples/a.cpp": "#include <kiln/kiln.hpp>\n", "include/kiln/kiln.hpp": "#include <kiln/cpp/a.hpp>\n",
+                             "c_api/a.cpp": "#include <kiln/kiln.h>\n#include <kiln/engine.hpp>\n"})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_a_kernel_template_includes_no_host_or_toolkit_header(self):
         self.assert_refused("kernel_templates/a.cuh", "#include <cuda_bf16.h>\n", "no host or toolkit header")
         self.assert_refused("kernel_templates/a.cuh", '#include "cuda_bf16.h"\n', "is no file of kernel_templates/")

@@ -20,7 +20,7 @@ class Documents(ScratchTest):
 
     def test_the_readme_code_compiles_against_the_public_headers_alone(self):
         (code,) = re.findall(r"```cpp\n(.*?)```", README, re.DOTALL)
-        command = [os.environ["CXX"], "-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-x", "c++", "-"]
+        command = [os.environ["CXX"], "-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "-x", "c++", "-"]
         subprocess.run([*command, "-I", REPOSITORY / "include"], input=code, text=True, check=True)
 
     def test_the_architecture_states_the_on_disk_grammar_of_the_headers(self):

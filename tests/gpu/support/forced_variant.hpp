@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 namespace kiln::gpu {
 

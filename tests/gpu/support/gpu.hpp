@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "reference/gemm.hpp"
 #include "tests/gpu/support/cuda.hpp"

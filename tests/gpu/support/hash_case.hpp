@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "reference/engram_hash.hpp"
 #include "tests/gpu/support/cuda.hpp"

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "tests/gpu/support/cuda.hpp"
 

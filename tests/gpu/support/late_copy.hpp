@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "tests/gpu/support/gpu.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "tests/gpu/support/cuda.hpp"
 

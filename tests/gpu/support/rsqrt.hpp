@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 #include "tests/gpu/support/late_copy.hpp"
 #include "tools/rsqrt_probe.hpp"

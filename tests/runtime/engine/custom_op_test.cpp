@@ -1,6 +1,6 @@
 // What an engine writes to have an op of its own: well under 60 lines, from include to launch.
 // [custom_op.begin]
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
 
 namespace {
 
