@@ -1,6 +1,7 @@
-// What a launch costs the host: a bare cuLaunchKernelEx with the same function, attributes and
-// parameters, a plan's launch, the same through the C interface, and an engine's launch by op
-// handle, in turn, in one run. On a GPU, or with --fake on the tests' driver, which only counts.
+// What a launch costs the host, in turn, in one run: a bare cuLaunchKernelEx with the same
+// function, attributes and parameters; a plan of the C++ door, of the C interface, and of the
+// classes behind both; an engine of the door, by name, and of those classes, by op handle. On a
+// GPU, or with --fake on the tests' driver, which only counts.
 
 #include <algorithm>
 #include <array>
@@ -8,7 +9,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +21,7 @@
 #include <kiln/engine.hpp>
 #include <kiln/kiln.h>
 
+#include "bench/launch_overhead/door.hpp"
 #include "runtime/driver/handles.hpp"
 #include "runtime/engine_impl.hpp"
 #include "tests/fake_driver/fake_driver.hpp"
@@ -144,13 +145,43 @@ class CPlan {
   kiln_plan* plan_ = nullptr;
 };
 
-double batch_ns(const Place& place, const std::function<void()>& batch) {
+/// One way of launching, and what its batches took.
+struct Way {
+  const char* name;
+  Batch batch;
+  std::vector<double> ns{};
+};
+
+double batch_ns(const Place& place, const Batch& batch) {
   place.synchronize();
   const auto start = std::chrono::steady_clock::now();
-  batch();
+  batch(kBatch, place.handle);
   const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
   place.synchronize();
   return taken.count() / kBatch;
+}
+
+template <class Launch>
+Batch batch_of(Launch launch) {
+  return [launch](int times, void* stream) {
+    for (int i = 0; i < times; ++i) {
+      launch(static_cast<CUstream>(stream));
+    }
+  };
+}
+
+void compare(const Place& place, std::vector<Way> ways) {
+  for (int batch = 0; batch < kBatches; ++batch) {
+    for (Way& way : ways) {
+      way.ns.push_back(batch_ns(place, way.batch));
+    }
+  }
+  const double base = median(ways.front().ns);
+  for (const Way& way : ways) {
+    const double ns = median(way.ns);
+    fmt::print("{:24} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
+               way.name, ns, ns - base, ns / base);
+  }
 }
 
 int run(const std::string& fake) {
@@ -193,43 +224,15 @@ int run(const std::string& fake) {
 
   const CPlan c_plan(options, x, w, out);
 
-  std::vector<double> raw_ns;
-  std::vector<double> c_plan_ns;
-  std::vector<double> plan_ns;
-  std::vector<double> engine_ns;
-  for (int batch = 0; batch < kBatches; ++batch) {
-    raw_ns.push_back(batch_ns(place, [&] {
-      for (int i = 0; i < kBatch; ++i) {
-        raw();
-      }
-    }));
-    plan_ns.push_back(batch_ns(place, [&] {
-      for (int i = 0; i < kBatch; ++i) {
-        plan.launch(args, place.handle);
-      }
-    }));
-    c_plan_ns.push_back(batch_ns(place, [&] {
-      for (int i = 0; i < kBatch; ++i) {
-        c_plan(place.handle);
-      }
-    }));
-    engine_ns.push_back(batch_ns(place, [&] {
-      for (int i = 0; i < kBatch; ++i) {
-        engine.launch(op, args, place.handle);
-      }
-    }));
-  }
-  const double base = median(raw_ns);
-  fmt::print("{:14} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
-             "cuLaunchKernelEx", base, 0.0, 1.0);
-  fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
-             "plan.launch", median(plan_ns), median(plan_ns) - base, median(plan_ns) / base);
-  fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
-             "kiln_plan_launch", median(c_plan_ns), median(c_plan_ns) - base,
-             median(c_plan_ns) / base);
-  fmt::print("{:16} {:9.1f} ns a launch, of which {:7.1f} above the bare call, ratio {:.3f}\n",
-             "engine.launch", median(engine_ns), median(engine_ns) - base,
-             median(engine_ns) / base);
+  const DoorBatches door = door_batches(options.cache_root, fake, tensors, kRows);
+  compare(place,
+          {{"cuLaunchKernelEx", batch_of([&](CUstream) { raw(); })},
+           {"plan.launch", door.plan},
+           {"kiln_plan_launch", batch_of([&](CUstream stream) { c_plan(stream); })},
+           {"plan.launch, inside", batch_of([&](CUstream stream) { plan.launch(args, stream); })},
+           {"engine.launch", door.engine},
+           {"engine.launch, inside",
+            batch_of([&](CUstream stream) { engine.launch(op, args, stream); })}});
   return 0;
 }
 

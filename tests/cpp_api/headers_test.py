@@ -15,7 +15,7 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-
 
 
 def compile_text(compiler, text, *flags):
-    return subprocess.run([compiler, "-x", "c++", "-", "-fsyntax-only", *STRICT, *flags, "-I", INCLUDE, "-isystem", os.environ["KILN_DLPACK_INCLUDE"]],
+    return subprocess.run([compiler, "-x", "c++", "-", "-fsyntax-only", *STRICT, *flags, "-I", INCLUDE, "-idirafter", os.environ["KILN_DLPACK_INCLUDE"]],
                           input=text, capture_output=True, text=True, check=False)
 
 
