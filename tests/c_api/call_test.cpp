@@ -132,6 +132,11 @@ TEST_CASE("Null where something must be is refused by every function") {
                                    kiln_unload(engine, nullptr, 1, nullptr),
                                    kiln_engine_counters(engine, nullptr),
                                    kiln_engine_counters(none, &counters),
+                                   kiln_cache_layer_count(engine, nullptr),
+                                   kiln_cache_layer_at(engine, 0, nullptr),
+                                   kiln_cache_layer_at(none, 0, nullptr),
+                                   kiln_device_targets(engine, nullptr),
+                                   kiln_device_targets(none, nullptr),
                                    kiln_op_count(engine, nullptr),
                                    kiln_op_at(engine, 0, nullptr),
                                    kiln_op_by_name(engine, nullptr, nullptr),
@@ -194,6 +199,28 @@ TEST_CASE("A warm-up makes ready what it can, and tells the rest") {
   CHECK(report.loaded == 1);
   request.call_count = 1;
   CHECK(kiln_warmup(engine, &request, nullptr) == KILN_OK);
+  kiln_engine_destroy(engine);
+}
+
+TEST_CASE("A warm-up that is stopped is cancelled, and what was made ready stays so") {
+  CMachine machine;
+  kiln_engine* const engine = machine.engine();
+  const kiln_call calls[] = {{"c_scale", machine.args, 4}, {"c_scale", machine.args, 3}};
+  kiln_warmup_request request = KILN_INIT(kiln_warmup_request);
+  request.calls = calls;
+  request.call_count = 2;
+  int asked = 0;
+  request.user = &asked;
+  request.stop = [](void* user) -> int32_t {
+    ++*static_cast<int*>(user);
+    return 1;
+  };
+  kiln_warmup_report report = KILN_INIT(kiln_warmup_report);
+  CHECK(kiln_warmup(engine, &request, &report) == KILN_ERROR_CANCELLED);
+  CHECK(contains(message(), "stopped after 1 of 2"));
+  CHECK(asked == 1);
+  CHECK(report.prepared == 0);
+  CHECK(kiln_launch(engine, "c_scale", machine.args, 4, nullptr, nullptr) == KILN_OK);
   kiln_engine_destroy(engine);
 }
 
