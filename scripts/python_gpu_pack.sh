@@ -10,7 +10,7 @@ dir=${1:?usage: scripts/python_gpu_pack.sh DIR PYTHON} python=${2:?usage: script
 to=$dir/python
 
 # The wheel that scripts/python.sh tests, made by its own steps.
-scripts/python.sh --collect-only -q > /dev/null
+scripts/python.sh --collect-only -q | tail -n 3
 cmake --preset release -DKILN_BUILD_PYTHON_BENCH=ON -DPython_EXECUTABLE="$python"
 cmake --build --preset release --target kiln_prototype
 
