@@ -47,8 +47,9 @@ Arguments::Arguments(const tvm::ffi::AnyView* args, std::int32_t count)
 void Arguments::set_tensor(kiln_arg& slot, const DLTensor* tensor) noexcept {
   slot.kind = KILN_ARG_TENSOR;
   slot.value.tensor = tensor;
-  if (device_.device_type == kDLCPU) {
-    device_ = tensor->device;
+  const DLDeviceType type = tensor->device.device_type;
+  if (device_.device_type == kDLCPU && (type == kDLCUDA || type == kDLCUDAManaged)) {
+    device_ = {kDLCUDA, tensor->device.device_id};
   }
 }
 

@@ -39,8 +39,7 @@ class Arguments {
 
   const kiln_arg* data() const noexcept { return slots_.data(); }
   std::size_t size() const noexcept { return count_; }
-  /// Of the first tensor that is not in the host's memory; device_type is kDLCPU when there is
-  /// none.
+  /// Of the first tensor that is on a CUDA device; device_type is kDLCPU when there is none.
   DLDevice device() const noexcept { return device_; }
   /// The producer's current stream, which the binding library notes for the first of its tensors.
   kiln_stream current_stream() const noexcept;

@@ -138,6 +138,7 @@ def function(op: Op) -> str:
     short = [f"{arg.name} is not None" for arg in allocatable(op)] + [f"{detail} is None" for detail in DETAILS]
     short += [f"{name}.__class__ in direct_types" for name in tensors]
     short += [f"is_plain({arg.name})" for arg in op.args if "complex64" in arg.dtypes]
+    short += [f"not in_host_memory({arg.name})" for arg in op.args if arg.host_memory]
     condition = "\n        and ".join(short)
     outputs = ", ".join(arg.name for arg in returned(op)) or "None"
     return f'''def {op.name}({signature(op)}) -> {returns(op)}:
@@ -161,6 +162,7 @@ from typing import Any
 from ._calls import direct_types, is_plain
 from ._engine import call, fast
 from ._launch_options import LaunchOptions
+from ._producers import in_host_memory
 
 __all__ = {names}
 

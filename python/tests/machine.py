@@ -83,20 +83,20 @@ class Array:
         self, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None, device_type: int = 2, device: int = 0
     ) -> None:
         self.shape, self.dtype, self.strides = shape, dtype, strides or _spec.contiguous_strides(shape)
-        self.device_type, self.device = device_type, device
+        self.device_type, self.ordinal = device_type, device
         self.address = Array._next
         Array._next += 4096 + 256 * math.ceil(16 * math.prod(shape) / 256) * (strides is not None and 64 or 1)
         self.asked_for: list[int | None] = []
 
     def view(self) -> Any:
-        return _spec.view(self.address, self.dtype, self.device_type, self.device, self.shape, self.strides)
+        return _spec.view(self.address, self.dtype, self.device_type, self.ordinal, self.shape, self.strides)
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
         self.asked_for.append(stream)
         return self.view().__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device_type, self.device
+        return self.device_type, self.ordinal
 
 
 class CudaArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import types
 
 import pytest
 from machine import Array, CudaArray
@@ -93,6 +94,31 @@ def test_an_op_that_works_in_place_returns_nothing(machine, engine):
 def test_several_outputs_come_as_a_tuple(machine, engine):
     q, sf = Array((4, 64), "e4m3"), Array((512,), "e8m0")
     assert kiln.mxfp8_quantize(Array((4, 64), "bf16"), q=q, sf=sf) == (q, sf)
+
+
+class Pinned(Array):
+    """As torch shows pinned memory: a tensor of the CPU, by DLPack too."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        super().__init__(shape, dtype, device_type=1)
+        self.device = types.SimpleNamespace(type="cpu")
+
+    def is_pinned(self) -> bool:
+        return True
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+
+def test_pinned_memory_of_torch_is_taken_where_an_op_allows_it(machine, engine):
+    ids, out = Array((5,), "i64"), Array((5, 64), "bf16")
+    kiln.engram_gather(Pinned((100, 64), "e4m3"), Pinned((100, 2), "e8m0"), ids, 0, out=out)
+    assert machine.launches()
+    with pytest.raises(kiln.InvalidArgumentError, match='"ids".*CUDA device'):
+        kiln.engram_gather(Array((100, 64), "e4m3"), Array((100, 2), "e8m0"), Pinned((5,), "i64"), 0, out=out)
 
 
 def test_memory_is_made_only_for_libraries_that_can(machine, engine):

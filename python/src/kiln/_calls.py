@@ -12,7 +12,7 @@ from . import _native
 from ._dtypes import dtype_name
 from ._errors import ArgumentTypeError, Error
 from ._launch_options import DEFAULTS, LaunchOptions
-from ._producers import NoMemory, Producer, Torch, producer_of, stream_handle
+from ._producers import NoMemory, Producer, Torch, host_view, in_host_memory, producer_of, stream_handle
 from ._registry import Arg, Op
 from ._shapes import allocatable, dtype_source, output_shapes
 from ._spec import TensorSpec
@@ -48,7 +48,7 @@ class Call:
         for arg, value in zip(op.args, self.values):
             if arg.is_tensor and value is not None:
                 producer = self._producer(arg, value)
-                if self.anchor is None:
+                if self.anchor is None and not (arg.host_memory and in_host_memory(value)):
                     self.anchor, self.producer = value, producer
 
     def _producer(self, arg: Arg, value: Any) -> Producer:
@@ -106,7 +106,8 @@ class Call:
                 natives.append(value)
                 continue
             try:
-                natives.append(producer_of(value).to_native(value, stream))
+                seen = host_view(value) if arg.host_memory else value
+                natives.append(producer_of(value).to_native(value, stream) if seen is value else seen)
             except Error as error:
                 raise _named(self.op, arg, error) from None
             except (BufferError, TypeError, ValueError, RuntimeError) as error:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _native
-from ._dtypes import DTYPES
+from ._dtypes import DTYPES, dtype_name
 from ._errors import ArgumentTypeError, InvalidArgumentError
-from ._spec import CUDA, MANAGED, TensorSpec, view
+from ._spec import CUDA, CUDA_HOST, MANAGED, TensorSpec, view
 
 # How DLPack and __cuda_array_interface__ call the legacy default stream, whose handle is null.
 LEGACY_STREAM = 1
@@ -57,6 +57,19 @@ class NoMemory(Producer):
 
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: TensorSpec, stream: int) -> TensorSpec:
         return TensorSpec(tuple(shape), dtypes[0], device=like.device)
+
+
+def in_host_memory(tensor: Any) -> bool:
+    """Whether it is a tensor of torch that lies in pinned memory, which DLPack does not tell from the CPU's for torch."""
+    device = getattr(tensor, "device", None)
+    return getattr(device, "type", None) == "cpu" and hasattr(tensor, "is_pinned") and bool(tensor.is_pinned())
+
+
+def host_view(tensor: Any) -> Any:
+    """The same memory as an argument that may lie there, under its address, which is the device's too; anything else as it is."""
+    if not in_host_memory(tensor):
+        return tensor
+    return view(tensor.data_ptr(), dtype_name(tensor.dtype), CUDA_HOST, 0, tuple(tensor.shape), tuple(tensor.stride()))
 
 
 class Torch(Producer):

@@ -10,7 +10,7 @@ from typing import Any
 from . import _native
 from ._dtypes import DTYPES, dtype_name
 
-CUDA, MANAGED = 2, 13  # DLPack's device types
+CUDA, CUDA_HOST, MANAGED = 2, 3, 13  # DLPack's device types
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

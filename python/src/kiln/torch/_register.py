@@ -11,6 +11,7 @@ import torch
 from .. import _shapes
 from .._dtypes import DTYPES
 from .._engine import fast
+from .._producers import host_view
 from .._registry import Op
 from ._schema import PLAIN, Overload, is_disguised, overloads
 
@@ -158,11 +159,18 @@ def implement(op: Op, launch: Callable[..., None], key: str, library: torch.libr
 def _launcher(op: Op) -> Callable[..., None]:
     """The launcher of the default engine, which is made at the first call, and may be replaced."""
     name = op.name
+    in_host_memory = [place for place, arg in enumerate(op.args) if arg.host_memory]
 
     def launch(*values: Any) -> None:
         getattr(fast, name)(*values)
 
-    return launch
+    def launch_with_host_memory(*values: Any) -> None:
+        seen = list(values)
+        for place in in_host_memory:
+            seen[place] = host_view(seen[place])
+        getattr(fast, name)(*seen)
+
+    return launch_with_host_memory if in_host_memory else launch
 
 
 def register(op: Op) -> None:
