@@ -143,6 +143,8 @@ def prototype_rows(place: Place) -> tuple[Callable[[], float] | None, list[Row]]
     """A loop in C++, which times itself, and the calls through nanobind."""
     if importlib.util.find_spec("kiln_prototype") is None:
         return None, []
+    # The module stands on the package's own library, which must be there before: it has no other way to find it.
+    kiln.default_engine()
     import kiln_prototype
 
     caller = kiln_prototype.Caller(OP, place.driver, place.cache_root)
