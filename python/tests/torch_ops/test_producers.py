@@ -4,10 +4,12 @@ import os
 
 import pytest
 import torch
+from calls import some
 from compare import difference
 from inputs import Draw
 
 import kiln
+import kiln.torch  # noqa: F401 (registers the operators)
 
 CAPABILITY = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
 pytestmark = pytest.mark.skipif(CAPABILITY < (9, 0), reason="no GPU of compute capability 9.0 or newer")
@@ -76,3 +78,11 @@ def test_a_tensor_of_another_library_in_one_call_is_taken_too(rows):
     kiln.row_argmax(rows, out=out)
     torch.cuda.synchronize()
     assert difference("out", torch.from_dlpack(out), kiln.row_argmax(rows)) == ""
+
+
+def test_tables_in_pinned_memory_are_read_from_there():
+    for call in some("engram_gather", count=4, device="cuda"):
+        want = kiln.engram_gather(**call.args)
+        pinned = {name: call.args[name].cpu().pin_memory() for name in ("weight", "scale")}
+        assert difference("out", kiln.engram_gather(**{**call.args, **pinned}), want) == ""
+        assert difference("out", torch.ops.kiln.engram_gather.functional(**{**call.args, **pinned}), want) == ""
