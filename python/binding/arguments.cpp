@@ -57,19 +57,29 @@ kiln_stream Arguments::current_stream() const noexcept {
   return device_.device_type == kDLCUDA ? TVMFFIEnvGetStream(kDLCUDA, device_.device_id) : nullptr;
 }
 
-void refuse_argument(const std::string& what, const NoArgument& wrong) {
-  throw tvm::ffi::Error("kiln.argument_type",
-                        what + " must be a tensor or a number, found one of " + wrong.type, "");
+namespace {
+
+// As Python calls what the binding library has names of its own for.
+std::string python_type(const std::string& type) {
+  if (type == "ffi.BigInt") {
+    return "an integer of more than 64 bits";
+  }
+  return type == "ffi.SmallStr" || type == "ffi.String" ? "a str" : "one of " + type;
 }
 
-Arguments arguments_of(kiln_engine* engine, const std::string& op, const tvm::ffi::AnyView* args,
+}  // namespace
+
+Arguments arguments_of(const Use& use, const std::string& op, const tvm::ffi::AnyView* args,
                        std::int32_t count) {
   try {
     return {args, count};
   } catch (const NoArgument& wrong) {
     kiln_op_arg_info info = KILN_INIT(kiln_op_arg_info);
-    check(kiln_op_arg_at(engine, op.c_str(), static_cast<std::size_t>(wrong.index), &info));
-    refuse_argument(op + ": argument \"" + info.name + "\"", wrong);
+    check(kiln_op_arg_at(use.engine(), op.c_str(), static_cast<std::size_t>(wrong.index), &info));
+    throw tvm::ffi::Error("kiln.argument_type",
+                          op + ": argument \"" + info.name +
+                              "\" must be a tensor or a number, found " + python_type(wrong.type),
+                          "");
   }
 }
 

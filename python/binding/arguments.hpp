@@ -11,18 +11,9 @@
 
 #include <kiln/kiln.h>
 
+#include "python/binding/engine.hpp"
+
 namespace kiln::python {
-
-/// Objects of the library, as Python holds them.
-using Handle = std::int64_t;
-
-template <class T>
-T* from_handle(Handle handle) {
-  return reinterpret_cast<T*>(handle);
-}
-inline Handle to_handle(const void* pointer) {
-  return reinterpret_cast<Handle>(pointer);
-}
 
 /// What is thrown for a value that is neither a tensor nor a number.
 struct NoArgument {
@@ -55,9 +46,7 @@ class Arguments {
 };
 
 /// The same for an op, with an exception for Python that names the argument.
-Arguments arguments_of(kiln_engine* engine, const std::string& op, const tvm::ffi::AnyView* args,
+Arguments arguments_of(const Use& use, const std::string& op, const tvm::ffi::AnyView* args,
                        std::int32_t count);
-
-[[noreturn]] void refuse_argument(const std::string& what, const NoArgument& wrong);
 
 }  // namespace kiln::python

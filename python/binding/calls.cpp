@@ -13,6 +13,7 @@
 #include <kiln/kiln.h>
 
 #include "python/binding/arguments.hpp"
+#include "python/binding/engine.hpp"
 #include "python/binding/error.hpp"
 #include "python/binding/exports.hpp"
 
@@ -21,15 +22,40 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
+std::size_t bytes_of(const ffi::TensorView& tensor) {
+  const DLDataType dtype = tensor.dtype();
+  const auto bits = static_cast<std::size_t>(tensor.numel()) * dtype.bits * dtype.lanes;
+  return bits / 8;
+}
+
+// The library sees an address and a length, and nothing else of it.
+void check_workspace(const ffi::TensorView& workspace, const std::string& op, DLDevice device) {
+  const DLDevice found = workspace.device();
+  if (found.device_type != kDLCUDA && found.device_type != kDLCUDAManaged) {
+    refuse(op + ": workspace must be memory of a CUDA device, and lies on device type " +
+           std::to_string(found.device_type) + " of DLPack");
+  }
+  if (found.device_type == kDLCUDA && device.device_type == kDLCUDA &&
+      found.device_id != device.device_id) {
+    refuse(op + ": workspace must lie on cuda:" + std::to_string(device.device_id) +
+           " as the call's tensors do, found cuda:" + std::to_string(found.device_id));
+  }
+  if (!workspace.IsContiguous()) {
+    refuse(op + ": workspace must be contiguous");
+  }
+}
+
 // What src/kiln/_calls.py hands over before the arguments of a call that says more than those.
 struct Details {
   static constexpr int kCount = 8;
 
-  explicit Details(const ffi::AnyView* given)
+  // The device is that of the call's tensors.
+  Details(const ffi::AnyView* given, const std::string& op, DLDevice device)
       : stream(reinterpret_cast<kiln_stream>(given[0].cast<std::int64_t>())) {
     if (const auto workspace = given[1].try_cast<ffi::TensorView>()) {
+      check_workspace(*workspace, op, device);
       options.workspace = static_cast<char*>(workspace->data_ptr()) + workspace->byte_offset();
-      options.workspace_bytes = static_cast<std::size_t>(workspace->numel());
+      options.workspace_bytes = bytes_of(*workspace);
     }
     options.pdl = given[2].cast<std::int32_t>();
     options.constants_ready = given[3].cast<std::int32_t>();
@@ -46,48 +72,47 @@ struct Details {
 // What is launched: an op of an engine, or a plan.
 class OpTarget {
  public:
-  OpTarget(Handle engine, std::string op)
-      : engine_(from_handle<kiln_engine>(engine)), op_(std::move(op)) {}
+  OpTarget(Engine engine, std::string op) : engine_(std::move(engine)), op_(std::move(op)) {}
 
-  void launch(const Arguments& args, kiln_stream stream, const kiln_launch_options* options) const {
-    check(kiln_launch(engine_, op_.c_str(), args.data(), args.size(), stream, options));
+  const Engine& engine() const noexcept { return engine_; }
+  const std::string& op() const noexcept { return op_; }
+
+  void launch(const Use& use, const Arguments& args, kiln_stream stream,
+              const kiln_launch_options* options) const {
+    check(kiln_launch(use.engine(), op_.c_str(), args.data(), args.size(), stream, options));
   }
-  std::size_t workspace_bytes(const Arguments& args) const {
+  std::size_t workspace_bytes(const Use& use, const Arguments& args) const {
     std::size_t bytes = 0;
-    check(kiln_workspace_bytes(engine_, op_.c_str(), args.data(), args.size(), &bytes));
+    check(kiln_workspace_bytes(use.engine(), op_.c_str(), args.data(), args.size(), &bytes));
     return bytes;
-  }
-  Arguments read(const ffi::AnyView* args, std::int32_t count) const {
-    return arguments_of(engine_, op_, args, count);
   }
 
  private:
-  kiln_engine* engine_;
+  Engine engine_;
   std::string op_;
 };
 
+// Its functions want the engine in use, which the plan refers into.
 class PlanTarget {
  public:
-  explicit PlanTarget(Handle plan) : plan_(from_handle<kiln_plan>(plan)) {}
+  explicit PlanTarget(Plan plan) : plan_(std::move(plan)) {}
 
-  void launch(const Arguments& args, kiln_stream stream, const kiln_launch_options* options) const {
-    check(kiln_plan_launch(plan_, args.data(), args.size(), stream, options));
+  const Engine& engine() const noexcept { return plan_->engine; }
+  const std::string& op() const noexcept { return plan_->op; }
+
+  void launch(const Use&, const Arguments& args, kiln_stream stream,
+              const kiln_launch_options* options) const {
+    check(kiln_plan_launch(plan_->plan, args.data(), args.size(), stream, options));
   }
-  std::size_t workspace_bytes(const Arguments&) const {
+  std::size_t workspace_bytes(const Use&, const Arguments&) const { return workspace_bytes(); }
+  std::size_t workspace_bytes() const {
     std::size_t bytes = 0;
-    check(kiln_plan_workspace_bytes(plan_, &bytes));
+    check(kiln_plan_workspace_bytes(plan_->plan, &bytes));
     return bytes;
-  }
-  static Arguments read(const ffi::AnyView* args, std::int32_t count) {
-    try {
-      return {args, count};
-    } catch (const NoArgument& wrong) {
-      refuse_argument("argument " + std::to_string(wrong.index) + " of the plan", wrong);
-    }
   }
 
  private:
-  const kiln_plan* plan_;
+  Plan plan_;
 };
 
 // From the allocator of the library that the call's tensors came from, which frees in the order of
@@ -101,23 +126,25 @@ ffi::Tensor allocate(std::size_t bytes, DLDevice device) {
 // On the producer's current stream.
 template <class Target>
 void launch(const Target& target, const ffi::AnyView* args, std::int32_t count) {
-  const Arguments given = target.read(args, count);
-  target.launch(given, given.current_stream(), nullptr);
+  const Use use(target.engine());
+  const Arguments given = arguments_of(use, target.op(), args, count);
+  target.launch(use, given, given.current_stream(), nullptr);
 }
 
 template <class Target>
 void launch_with_workspace(const Target& target, const ffi::AnyView* args, std::int32_t count) {
-  const Arguments given = target.read(args, count);
-  const std::size_t bytes = target.workspace_bytes(given);
+  const Use use(target.engine());
+  const Arguments given = arguments_of(use, target.op(), args, count);
+  const std::size_t bytes = target.workspace_bytes(use, given);
   if (bytes == 0) {
-    target.launch(given, given.current_stream(), nullptr);
+    target.launch(use, given, given.current_stream(), nullptr);
     return;
   }
   const ffi::Tensor workspace = allocate(bytes, given.device());
   kiln_launch_options options = KILN_INIT(kiln_launch_options);
   options.workspace = static_cast<char*>(workspace.data_ptr()) + workspace.byte_offset();
   options.workspace_bytes = bytes;
-  target.launch(given, given.current_stream(), &options);
+  target.launch(use, given, given.current_stream(), &options);
 }
 
 template <class Target>
@@ -136,70 +163,79 @@ ffi::Function launcher(Target target, bool workspace) {
 
 template <class Target>
 void launch_detailed(const Target& target, const ffi::PackedArgs& args, int first) {
-  const Details details(args.data() + first);
+  const Use use(target.engine());
   const int arguments = first + Details::kCount;
-  target.launch(target.read(args.data() + arguments, args.size() - arguments), details.stream,
-                &details.options);
+  const Arguments given =
+      arguments_of(use, target.op(), args.data() + arguments, args.size() - arguments);
+  const Details details(args.data() + first, target.op(), given.device());
+  target.launch(use, given, details.stream, &details.options);
 }
 
-// The first two arguments of what is asked of an op: the engine, and the op's name.
-constexpr int kOpArguments = 2;
+// What is asked of an op: the engine, the op's name, and its arguments.
+class Question {
+ public:
+  explicit Question(const ffi::PackedArgs& args)
+      : target_(args[0].cast<Engine>(), args[1].cast<std::string>()),
+        use_(target_.engine()),
+        given_(arguments_of(use_, target_.op(), args.data() + kOpArguments,
+                            args.size() - kOpArguments)) {}
 
-OpTarget op_of(const ffi::PackedArgs& args) {
-  return {args[0].cast<Handle>(), args[1].cast<std::string>()};
-}
+  static constexpr int kOpArguments = 2;
 
-Arguments arguments_of(const ffi::PackedArgs& args) {
-  return op_of(args).read(args.data() + kOpArguments, args.size() - kOpArguments);
-}
+  const OpTarget& target() const noexcept { return target_; }
+  const Use& use() const noexcept { return use_; }
+  const char* op() const noexcept { return target_.op().c_str(); }
+  const Arguments& given() const noexcept { return given_; }
+
+ private:
+  OpTarget target_;
+  Use use_;
+  Arguments given_;
+};
 
 void op_launch(const ffi::PackedArgs& args, ffi::Any*) {
-  launch_detailed(op_of(args), args, kOpArguments);
+  launch_detailed(OpTarget(args[0].cast<Engine>(), args[1].cast<std::string>()), args,
+                  Question::kOpArguments);
 }
 
 void op_workspace_bytes(const ffi::PackedArgs& args, ffi::Any* result) {
-  *result = static_cast<std::int64_t>(op_of(args).workspace_bytes(arguments_of(args)));
+  const Question asked(args);
+  *result = static_cast<std::int64_t>(asked.target().workspace_bytes(asked.use(), asked.given()));
 }
 
 // Why not; empty when it can be used.
 void op_can_use(const ffi::PackedArgs& args, ffi::Any* result) {
-  const auto op = args[1].cast<std::string>();
-  const Arguments given = arguments_of(args);
+  const Question asked(args);
   std::int32_t usable = 0;
   const char* reason = "";
-  check(kiln_can_use(from_handle<kiln_engine>(args[0].cast<Handle>()), op.c_str(), given.data(),
-                     given.size(), &usable, &reason));
+  check(kiln_can_use(asked.use().engine(), asked.op(), asked.given().data(), asked.given().size(),
+                     &usable, &reason));
   *result = ffi::String(usable != 0 ? "" : reason);
 }
 
 void plan_create(const ffi::PackedArgs& args, ffi::Any* result) {
-  const auto op = args[1].cast<std::string>();
-  const Arguments given = arguments_of(args);
+  const Question asked(args);
   kiln_plan* plan = nullptr;
-  check(kiln_plan_create(from_handle<kiln_engine>(args[0].cast<Handle>()), op.c_str(), given.data(),
-                         given.size(), &plan));
-  *result = to_handle(plan);
+  check(kiln_plan_create(asked.use().engine(), asked.op(), asked.given().data(),
+                         asked.given().size(), &plan));
+  *result = Plan(asked.target().engine(), asked.target().op(), plan);
 }
 
 void plan_launch(const ffi::PackedArgs& args, ffi::Any*) {
-  launch_detailed(PlanTarget(args[0].cast<Handle>()), args, 1);
+  launch_detailed(PlanTarget(args[0].cast<Plan>()), args, 1);
 }
 
-ffi::Function op_launcher(Handle engine, const ffi::String& op, bool workspace) {
-  return launcher(OpTarget(engine, op), workspace);
+ffi::Function op_launcher(Engine engine, const ffi::String& op, bool workspace) {
+  return launcher(OpTarget(std::move(engine), op), workspace);
 }
 
-ffi::Function plan_launcher(Handle plan) {
-  const Arguments none(nullptr, 0);
-  return launcher(PlanTarget(plan), PlanTarget(plan).workspace_bytes(none) != 0);
+std::int64_t plan_workspace_bytes(const Plan& plan) {
+  const Use use(plan->engine);
+  return static_cast<std::int64_t>(PlanTarget(plan).workspace_bytes());
 }
 
-std::int64_t plan_workspace_bytes(Handle plan) {
-  return static_cast<std::int64_t>(PlanTarget(plan).workspace_bytes(Arguments(nullptr, 0)));
-}
-
-void plan_destroy(Handle plan) {
-  kiln_plan_destroy(from_handle<kiln_plan>(plan));
+ffi::Function plan_launcher(const Plan& plan) {
+  return launcher(PlanTarget(plan), plan_workspace_bytes(plan) != 0);
 }
 
 }  // namespace
@@ -213,4 +249,3 @@ KILN_EXPORT_PACKED(plan_launch, kiln::python::plan_launch)
 KILN_EXPORT_TYPED(op_launcher, kiln::python::op_launcher)
 KILN_EXPORT_TYPED(plan_launcher, kiln::python::plan_launcher)
 KILN_EXPORT_TYPED(plan_workspace_bytes, kiln::python::plan_workspace_bytes)
-KILN_EXPORT_TYPED(plan_destroy, kiln::python::plan_destroy)

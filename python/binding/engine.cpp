@@ -1,10 +1,10 @@
 // Engines: made from what src/kiln/_engine.py wrote down as JSON, and looked into.
 
+#include "python/binding/engine.hpp"
+
 #include <cstddef>
-#include <exception>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +16,6 @@
 
 #include <kiln/kiln.h>
 
-#include "python/binding/arguments.hpp"
 #include "python/binding/error.hpp"
 #include "python/binding/exports.hpp"
 
@@ -79,41 +78,7 @@ bool set(Options& options, const Fields<T>& fields, const std::string& name, con
   return true;
 }
 
-// An engine keeps a pointer to what receives its log lines; kept here for as long as it lives.
-class Logs {
- public:
-  static Logs& instance() {
-    static Logs* const logs = new Logs;  // Never gone: threads of an engine may still be logging.
-    return *logs;
-  }
-  void keep(const kiln_engine* engine, std::unique_ptr<ffi::Function> log) {
-    const std::lock_guard lock(mutex_);
-    logs_[engine] = std::move(log);
-  }
-  void drop(const kiln_engine* engine) {
-    std::unique_ptr<ffi::Function> log;
-    const std::lock_guard lock(mutex_);
-    if (const auto found = logs_.find(engine); found != logs_.end()) {
-      log = std::move(found->second);
-      logs_.erase(found);
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<const kiln_engine*, std::unique_ptr<ffi::Function>> logs_;
-};
-
-// A log line is no reason to fail, whatever the receiver thinks of it.
-void log_line(std::int32_t level, const char* message, void* user) {
-  try {
-    (*static_cast<ffi::Function*>(user))(level, ffi::String(message));
-  } catch (const std::exception&) {
-    return;
-  }
-}
-
-Handle engine_create(const ffi::String& described, ffi::Optional<ffi::Function> log) {
+Engine engine_create(const ffi::String& described, ffi::Optional<ffi::Function> log) {
   const Json json = Json::parse(std::string(described));
   Options options = KILN_INIT(kiln_engine_options);
   std::vector<const char*> layers;
@@ -132,27 +97,33 @@ Handle engine_create(const ffi::String& described, ffi::Optional<ffi::Function> 
   options.layer_count = layers.size();
   options.trusted_keys = keys.data();
   options.trusted_key_count = keys.size();
-  std::unique_ptr<ffi::Function> receiver;
-  if (log.has_value()) {
-    receiver = std::make_unique<ffi::Function>(*std::move(log));
-    options.log = &log_line;
-    options.log_user = receiver.get();
+  const auto life = std::make_shared<EngineLife>(std::move(log));
+  life->create(options);
+  return Engine(life);
+}
+
+// What uses it meanwhile finishes, and the last of that ends it.
+void engine_close(const Engine& engine) {
+  engine->life->close();
+}
+
+// For who held it in Python: ends it here, without Python's lock, where nobody else is about to use
+// it. Else that is left to the last of those.
+void engine_release(const Engine& engine) {
+  constexpr int kOnlyCaller = 2;  // Python's, and the argument's.
+  if (engine.use_count() <= kOnlyCaller) {
+    engine->life->close();
   }
-  kiln_engine* engine = nullptr;
-  check(kiln_engine_create(&options, &engine));
-  Logs::instance().keep(engine, std::move(receiver));
-  return to_handle(engine);
 }
 
-void engine_destroy(Handle handle) {
-  auto* const engine = from_handle<kiln_engine>(handle);
-  kiln_engine_destroy(engine);
-  Logs::instance().drop(engine);
+void engines_silence() {
+  EngineLife::silence();
 }
 
-ffi::String engine_counters(Handle engine) {
+ffi::String engine_counters(const Engine& engine) {
+  const Use use(engine);
   kiln_counters counters = KILN_INIT(kiln_counters);
-  check(kiln_engine_counters(from_handle<kiln_engine>(engine), &counters));
+  check(kiln_engine_counters(use.engine(), &counters));
   const Json json = {{"compiles", counters.compiles},
                      {"cache_hits", counters.cache_hits},
                      {"cache_misses", counters.cache_misses},
@@ -167,14 +138,14 @@ ffi::String engine_counters(Handle engine) {
   return json.dump();
 }
 
-ffi::String engine_op_names(Handle handle) {
-  auto* const engine = from_handle<kiln_engine>(handle);
+ffi::String engine_op_names(const Engine& engine) {
+  const Use use(engine);
   std::size_t count = 0;
-  check(kiln_op_count(engine, &count));
+  check(kiln_op_count(use.engine(), &count));
   Json names = Json::array();
   for (std::size_t i = 0; i < count; ++i) {
     kiln_op_info info = KILN_INIT(kiln_op_info);
-    check(kiln_op_at(engine, i, &info));
+    check(kiln_op_at(use.engine(), i, &info));
     names.push_back(info.name);
   }
   return names.dump();
@@ -187,13 +158,15 @@ void engine_unload(const ffi::PackedArgs& args, ffi::Any* result) {
     streams.push_back(reinterpret_cast<kiln_stream>(args[i].cast<std::int64_t>()));
   }
   std::size_t unloaded = 0;
-  check(kiln_unload(from_handle<kiln_engine>(args[0].cast<Handle>()), streams.data(),
-                    streams.size(), &unloaded));
+  const auto engine = args[0].cast<Engine>();
+  const Use use(engine);
+  check(kiln_unload(use.engine(), streams.data(), streams.size(), &unloaded));
   *result = static_cast<std::int64_t>(unloaded);
 }
 
-void engine_forget_compile_failures(Handle engine) {
-  check(kiln_forget_compile_failures(from_handle<kiln_engine>(engine)));
+void engine_forget_compile_failures(const Engine& engine) {
+  const Use use(engine);
+  check(kiln_forget_compile_failures(use.engine()));
 }
 
 std::int64_t library_version() {
@@ -205,7 +178,9 @@ std::int64_t library_version() {
 
 KILN_EXPORT_PACKED(engine_unload, kiln::python::engine_unload)
 KILN_EXPORT_TYPED(engine_create, kiln::python::engine_create)
-KILN_EXPORT_TYPED(engine_destroy, kiln::python::engine_destroy)
+KILN_EXPORT_TYPED(engine_close, kiln::python::engine_close)
+KILN_EXPORT_TYPED(engine_release, kiln::python::engine_release)
+KILN_EXPORT_TYPED(engines_silence, kiln::python::engines_silence)
 KILN_EXPORT_TYPED(engine_counters, kiln::python::engine_counters)
 KILN_EXPORT_TYPED(engine_op_names, kiln::python::engine_op_names)
 KILN_EXPORT_TYPED(engine_forget_compile_failures, kiln::python::engine_forget_compile_failures)

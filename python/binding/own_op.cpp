@@ -11,7 +11,7 @@
 
 #include <kiln/kiln.h>
 
-#include "python/binding/arguments.hpp"
+#include "python/binding/engine.hpp"
 #include "python/binding/error.hpp"
 #include "python/binding/exports.hpp"
 
@@ -131,10 +131,11 @@ class OpSpec {
   kiln_op_spec spec_ = KILN_INIT(kiln_op_spec);
 };
 
-void register_op(Handle engine, const ffi::String& described) {
+void register_op(const Engine& engine, const ffi::String& described) {
   const Json json = Json::parse(std::string(described));
   const OpSpec spec(json);
-  check(kiln_register_op(from_handle<kiln_engine>(engine), &spec.spec()));
+  const Use use(engine);
+  check(kiln_register_op(use.engine(), &spec.spec()));
 }
 
 }  // namespace

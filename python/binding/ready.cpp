@@ -8,12 +8,14 @@
 
 #include <nlohmann/json.hpp>
 #include <tvm/ffi/function.h>
+#include <tvm/ffi/object.h>
 #include <tvm/ffi/optional.h>
 #include <tvm/ffi/string.h>
 
 #include <kiln/kiln.h>
 
 #include "python/binding/arguments.hpp"
+#include "python/binding/engine.hpp"
 #include "python/binding/error.hpp"
 #include "python/binding/exports.hpp"
 
@@ -22,14 +24,33 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
+class PrefetchObject : public ffi::Object {
+ public:
+  explicit PrefetchObject(kiln_prefetch* started) : prefetch(started) {}
+  ~PrefetchObject() { kiln_prefetch_destroy(prefetch); }
+  PrefetchObject(const PrefetchObject&) = delete;
+  PrefetchObject& operator=(const PrefetchObject&) = delete;
+
+  kiln_prefetch* prefetch;
+
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("kiln.Prefetch", PrefetchObject, ffi::Object);
+};
+
+class Prefetch : public ffi::ObjectRef {
+ public:
+  explicit Prefetch(kiln_prefetch* prefetch)
+      : ObjectRef(ffi::make_object<PrefetchObject>(prefetch)) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(Prefetch, ffi::ObjectRef, PrefetchObject);
+};
+
 // The calls that are asked for, each as its op's name, a number, and so many arguments.
 class Calls {
  public:
-  Calls(kiln_engine* engine, const ffi::AnyView* args, int count) {
+  Calls(const Use& use, const ffi::AnyView* args, int count) {
     for (int at = 0; at < count;) {
       ops_.push_back(args[at].cast<std::string>());
       const auto arguments = args[at + 1].cast<std::int32_t>();
-      arguments_.push_back(arguments_of(engine, ops_.back(), args + at + 2, arguments));
+      arguments_.push_back(arguments_of(use, ops_.back(), args + at + 2, arguments));
       at += 2 + arguments;
       calls_.push_back({ops_.back().c_str(), arguments_.back().data(), arguments_.back().size()});
     }
@@ -67,8 +88,9 @@ void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
   constexpr int kFirstCall = 4;
   const auto manifest = args[1].cast<std::string>();
   Receivers receivers{args[3].cast<ffi::Optional<ffi::Function>>()};
-  auto* const engine = from_handle<kiln_engine>(args[0].cast<Handle>());
-  const Calls calls(engine, args.data() + kFirstCall, args.size() - kFirstCall);
+  const auto engine = args[0].cast<Engine>();
+  const Use use(engine);
+  const Calls calls(use, args.data() + kFirstCall, args.size() - kFirstCall);
   kiln_warmup_request request = KILN_INIT(kiln_warmup_request);
   request.calls = calls.calls().data();
   request.call_count = calls.calls().size();
@@ -78,7 +100,7 @@ void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
   request.failed = &keep_failure;
   request.user = &receivers;
   kiln_warmup_report report = KILN_INIT(kiln_warmup_report);
-  const kiln_status status = kiln_warmup(engine, &request, &report);
+  const kiln_status status = kiln_warmup(use.engine(), &request, &report);
   if (receivers.failures.empty()) {
     check(status);
   }
@@ -91,27 +113,24 @@ void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
 // engine, op, arguments
 void prefetch_start(const ffi::PackedArgs& args, ffi::Any* result) {
   const auto op = args[1].cast<std::string>();
-  auto* const engine = from_handle<kiln_engine>(args[0].cast<Handle>());
-  const Arguments given = arguments_of(engine, op, args.data() + 2, args.size() - 2);
+  const auto engine = args[0].cast<Engine>();
+  const Use use(engine);
+  const Arguments given = arguments_of(use, op, args.data() + 2, args.size() - 2);
   kiln_prefetch* prefetch = nullptr;
-  check(kiln_prefetch_start(engine, op.c_str(), given.data(), given.size(), &prefetch));
-  *result = to_handle(prefetch);
+  check(kiln_prefetch_start(use.engine(), op.c_str(), given.data(), given.size(), &prefetch));
+  *result = Prefetch(prefetch);
 }
 
-bool prefetch_poll(Handle prefetch) {
+bool prefetch_poll(const Prefetch& prefetch) {
   std::int32_t ready = 0;
-  check(kiln_prefetch_poll(from_handle<kiln_prefetch>(prefetch), &ready));
+  check(kiln_prefetch_poll(prefetch->prefetch, &ready));
   return ready != 0;
 }
 
-bool prefetch_wait(Handle prefetch, std::int64_t nanoseconds) {
+bool prefetch_wait(const Prefetch& prefetch, std::int64_t nanoseconds) {
   std::int32_t ready = 0;
-  check(kiln_prefetch_wait(from_handle<kiln_prefetch>(prefetch), nanoseconds, &ready));
+  check(kiln_prefetch_wait(prefetch->prefetch, nanoseconds, &ready));
   return ready != 0;
-}
-
-void prefetch_destroy(Handle prefetch) {
-  kiln_prefetch_destroy(from_handle<kiln_prefetch>(prefetch));
 }
 
 }  // namespace
@@ -121,4 +140,3 @@ KILN_EXPORT_PACKED(warmup, kiln::python::warmup)
 KILN_EXPORT_PACKED(prefetch_start, kiln::python::prefetch_start)
 KILN_EXPORT_TYPED(prefetch_poll, kiln::python::prefetch_poll)
 KILN_EXPORT_TYPED(prefetch_wait, kiln::python::prefetch_wait)
-KILN_EXPORT_TYPED(prefetch_destroy, kiln::python::prefetch_destroy)

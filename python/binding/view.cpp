@@ -1,5 +1,6 @@
 // Tensors from what an array interface other than DLPack says, or of no memory at all.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +30,8 @@ void view(const ffi::PackedArgs& args, ffi::Any* result) {
   const int rank = (args.size() - kFirstExtent) / 2;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
+  shape.reserve(static_cast<std::size_t>(rank) + 1);  // Not null without axes either.
+  strides.reserve(static_cast<std::size_t>(rank) + 1);
   for (int axis = 0; axis < rank; ++axis) {
     shape.push_back(number(kFirstExtent + axis));
     strides.push_back(number(kFirstExtent + rank + axis));

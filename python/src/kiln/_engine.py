@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from . import _calls, _native, _registry, _signature
-from ._errors import InvalidArgumentError
+from ._errors import ArgumentTypeError, InvalidArgumentError
 from ._launch_options import OFF, ON, LaunchOptions
 from ._own_op import Kernel, OwnArg, describe
 from ._plan import Plan
@@ -42,23 +42,30 @@ def _show_launches() -> None:
         logger.addHandler(logging.StreamHandler())
 
 
-class Launchers:
+class Launchers(_native.Unique):
     """The launchers of an engine, by op: an attribute each, made when it is first asked for. A launcher takes an op's arguments in the
     op's order, all of `_calls.direct_types`, and works on the current stream of those tensors."""
+
+    __slots__ = ("__engine",)  # Beside the attributes.
 
     def __init__(self, engine: Engine) -> None:
         self.__engine = weakref.ref(engine)
 
+    def forget(self) -> None:
+        self.__dict__.clear()
+
     def __getattr__(self, name: str) -> Callable[..., None]:
-        engine = self.__engine()
-        if engine is None or name.startswith("__"):
+        if name.startswith("__"):
             raise AttributeError(name)
-        made = _native.call("op_launcher", engine.handle, name, engine.op(name).workspace)
+        engine = self.__engine()
+        if engine is None:
+            raise InvalidArgumentError("the engine was closed")
+        made = _native.call("op_launcher", engine._usable(), name, engine.op(name).workspace)
         self.__dict__[name] = made
         return made
 
 
-class Engine:
+class Engine(_native.Unique):
     """An engine of one's own options; most programs never make one and use the functions of this package, which share one.
 
     What is left None is as the environment says (KILN_CACHE_DIR and so on, read once, here) or as the default is; include/kiln/kiln.h says
@@ -66,7 +73,7 @@ class Engine:
     the logging module and the line, from any thread.
     """
 
-    handle = 0  # The library's; 0 before it was made and after it was closed.
+    handle: Any = None  # The library's; None before it was made and after it was closed.
 
     def __init__(
         self,
@@ -131,16 +138,20 @@ class Engine:
 
     def close(self) -> None:
         """Ends compiles under way. Neither the engine nor a plan of it can be used afterwards; kernels that were loaded stay so until the
-        process ends. An engine that nobody holds closes itself."""
-        handle, self.handle = self.handle, 0
-        if handle:
-            self.launchers.__dict__.clear()
+        process ends. Calls that other threads are in finish, and the last of them ends the engine. One that nobody holds closes itself."""
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            self.launchers.forget()
             for plan in list(self._plans):
                 plan.close()
-            _native.call("engine_destroy", handle)
+            _native.call("engine_close", handle)
 
     def __del__(self) -> None:
-        self.close()
+        # Not closed: another thread may be about to call what it took from here.
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            self.launchers.forget()
+            _native.call("engine_release", handle)
 
     def __enter__(self) -> Engine:
         return self
@@ -148,13 +159,16 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _usable(self) -> int:
-        if not self.handle:
+    def _usable(self) -> Any:
+        handle = self.handle
+        if handle is None:
             raise InvalidArgumentError("the engine was closed")
-        return self.handle
+        return handle
 
     def op(self, name: str) -> Op:
         """What the registry says of an op, built-in or of this engine's own. UnknownOpError names near ones."""
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"an op's name is a str, found {name!r}")
         own = self._own.get(name)
         if own is not None:
             return own
@@ -178,7 +192,7 @@ class Engine:
     def why_not(self, name: str, /, *args: Any, **kwargs: Any) -> str:
         """Why contract, policy or device rule a call out; empty when it can be made. Arguments may be TensorSpec."""
         op = self.op(name)
-        return _calls.ask("op_can_use", self._usable(), op, _signature.bind(op, args, kwargs))
+        return str(_calls.ask("op_can_use", self._usable(), op, _signature.bind(op, args, kwargs)))
 
     def can_use(self, name: str, /, *args: Any, **kwargs: Any) -> bool:
         """Whether contract, policy and device allow a call. Arguments may be TensorSpec."""
@@ -283,6 +297,8 @@ def _close_all() -> None:
     # Before the interpreter goes: an engine's threads may be about to log.
     for engine in list(_open):
         engine.close()
+    if _native.loaded():
+        _native.call("engines_silence")  # A daemon thread may still be in a call.
 
 
 class _Default:
@@ -310,6 +326,10 @@ def default_engine() -> Engine:
 
 def set_default_engine(engine: Engine | None) -> None:
     """Has this package's functions use another engine from now on; None: one of the default options, made when it is needed."""
+    if engine is not None:
+        if not isinstance(engine, Engine):
+            raise ArgumentTypeError(f"the default engine must be a kiln.Engine or None, found a {type(engine).__name__}")
+        engine._usable()
     with _default.lock:
         _default.engine = engine
         fast.forget()
@@ -324,8 +344,11 @@ class Fast:
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = getattr(default_engine().launchers, name)
+        engine = default_engine()
+        made = getattr(engine.launchers, name)
         self.__dict__[name] = made
+        if _default.engine is not engine:  # Replaced meanwhile, and so was what was forgotten then.
+            self.__dict__.pop(name, None)
         return made
 
 
@@ -335,5 +358,6 @@ fast = Fast()
 def call(name: str, values: Sequence[Any], stream: Any, options: LaunchOptions | None, workspace: Any) -> Any:
     """What the functions of _ops do where their tensors cannot take the short way. The values stand in the op's order."""
     op = _registry.op(name)
-    made = _calls.launch(default_engine()._usable(), op, values, stream, options, workspace)
+    engine = default_engine()  # Held until the call is over.
+    made = _calls.launch(engine._usable(), op, values, stream, options, workspace)
     return _signature.results(op, made.values)

@@ -33,6 +33,17 @@ def module() -> Any:
     return _module
 
 
+class Unique:
+    """Holds something of this process that there is only one of."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a kiln.{type(self).__name__} can neither be copied nor pickled: it stands for something of this process")
+
+
+def loaded() -> bool:
+    return _module is not None
+
+
 def function(name: str) -> Any:
     return module().get_function(name)
 

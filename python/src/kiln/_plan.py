@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ._engine import Engine
 
 
-class Plan:
+class Plan(_native.Unique):
     """Launches with nothing left to look up: it packs parameters and makes one driver call for each kernel.
 
     Only pointers, strides and scalars may differ from those that it was made with, and which optional arguments are there may not. That is
     checked where the engine checks (Engine(check=True), KILN_CHECK=1) and trusted otherwise.
     """
 
-    def __init__(self, engine: Engine, op: Op, values: Sequence[Any], handle: int) -> None:
+    def __init__(self, engine: Engine, op: Op, values: Sequence[Any], handle: Any) -> None:
         self.op = op
         self._engine = engine  # Which must live as long.
         self._handle = handle
@@ -31,7 +31,7 @@ class Plan:
     @property
     def workspace_bytes(self) -> int:
         """What a launch allocates where `workspace=` does not give it."""
-        return _native.call("plan_workspace_bytes", self._handle)
+        return _native.call("plan_workspace_bytes", self._usable())
 
     def launch(self, *values: Any) -> None:
         """The op's arguments in the op's own order (its `args`), None for what is left out; on the tensors' current stream. The short way:
@@ -57,20 +57,16 @@ class Plan:
             raise InvalidArgumentError(f"{self.op.name}: a plan's launch takes {self._count} arguments ({names}), and {len(values)} came")
         return values
 
-    def _usable(self) -> int:
-        if not self._handle:
+    def _usable(self) -> Any:
+        handle = self._handle
+        if handle is None:
             raise InvalidArgumentError(f"{self.op.name}: the plan was closed, or its engine was")
-        return self._handle
+        return handle
 
     def _closed(self, *_: Any) -> None:
         self._usable()
 
     def close(self) -> None:
-        handle, self._handle = self._handle, 0
+        """Launches that other threads are in finish."""
         self._launcher = self._closed
-        if handle:
-            _native.call("plan_destroy", handle)
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", 0):
-            self.close()
+        self._handle = None

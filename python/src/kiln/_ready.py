@@ -45,7 +45,7 @@ def _flat(op: Op, call: Call) -> list[Any]:
 
 
 def warmup(
-    engine: int,
+    engine: Any,
     op_of: Callable[[str], Op],
     calls: Iterable[Call],
     manifest: str | None,
@@ -59,14 +59,15 @@ def warmup(
     if failures and strict:
         first = failures[0]
         more = f" (and {len(failures) - 1} more could not be had)" if len(failures) > 1 else ""
-        raise _errors.by_status().get(first.status, _errors.Error)(f"{first.name}: {first.message}{more}")
+        named = "" if first.message.startswith(f"{first.name}: ") else f"{first.name}: "
+        raise _errors.by_status().get(first.status, _errors.Error)(f"{named}{first.message}{more}")
     return WarmupReport(**told, failures=failures)
 
 
-class Prefetch:
+class Prefetch(_native.Unique):
     """A compile under way. Dropping it waits for nothing; what was started goes on."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: Any) -> None:
         self._handle = handle
 
     def ready(self) -> bool:
@@ -76,6 +77,3 @@ class Prefetch:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has finished, at most so many seconds. False when the time was over before. Raises what went wrong."""
         return _native.call("prefetch_wait", self._handle, -1 if timeout is None else max(0, int(timeout * 1e9)))
-
-    def __del__(self) -> None:
-        _native.call("prefetch_destroy", self._handle)
