@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "c_api/arguments.hpp"
+#include "c_api/callbacks.hpp"
 #include "c_api/guard.hpp"
 #include "c_api/handles.hpp"
 #include "c_api/sized.hpp"
@@ -38,26 +39,42 @@ std::vector<Variant> variants_of(Engine& engine, const std::string& manifest) {
   return variants;
 }
 
-WarmupRequest warmup_request(Engine& engine, const kiln_warmup_request& given) {
+// Every kernel of the ops that the request names, and as failures the ops that have none here.
+void add_ops(Engine& engine, const kiln_warmup_request& given, WarmupRequest& request,
+             std::vector<WarmupReport::Failed>& unserved) {
+  require_array(given.ops, given.op_count, "request->ops");
+  if (given.op_count == 0) {
+    return;
+  }
+  const Target target = engine.device_targets().front();
+  for (std::size_t i = 0; i < given.op_count; ++i) {
+    const OpHandle op = engine.op(&required(given.ops[i], "request->ops[]"));
+    try {
+      const std::vector<Variant> all = engine.variants(op, target);
+      request.variants.insert(request.variants.end(), all.begin(), all.end());
+    } catch (const Error& error) {
+      unserved.push_back({op.op().name, error.code(), error.what()});
+    }
+  }
+}
+
+WarmupReport warm_up(Engine& engine, const kiln_warmup_request& given) {
   WarmupRequest request;
   request.calls = call_shapes(engine, given);
   if (given.manifest != nullptr) {
     request.variants = variants_of(engine, given.manifest);
   }
+  std::vector<WarmupReport::Failed> unserved;
+  add_ops(engine, given, request, unserved);
   request.jobs = given.jobs;
-  if (given.progress == nullptr && given.stop == nullptr) {
-    return request;
+  if (wants_progress(given)) {
+    request.progress = [&given](std::size_t done, std::size_t total, const std::string& name) {
+      tell_progress(given, done, total, name);
+    };
   }
-  request.progress = [&given](std::size_t done, std::size_t total, const std::string& name) {
-    if (given.progress != nullptr) {
-      given.progress(done, total, name.c_str(), given.user);
-    }
-    if (given.stop != nullptr && given.stop(given.user) != 0) {
-      throw Error(ErrorCode::kCancelled,
-                  fmt::format("warm-up: stopped after {} of {}, as asked for", done, total));
-    }
-  };
-  return request;
+  WarmupReport report = engine.warmup(request);
+  report.failed.insert(report.failed.end(), unserved.begin(), unserved.end());
+  return report;
 }
 
 kiln_warmup_report warmup_report(const WarmupReport& report) {
@@ -67,16 +84,6 @@ kiln_warmup_report warmup_report(const WarmupReport& report) {
           .compiled = report.compiled,
           .loaded = report.loaded,
           .seconds = report.seconds};
-}
-
-void tell_failures(const kiln_warmup_request& given, const WarmupReport& report) {
-  if (given.failed == nullptr) {
-    return;
-  }
-  for (const WarmupReport::Failed& one : report.failed) {
-    given.failed(one.name.c_str(), static_cast<kiln_status>(one.code), one.message.c_str(),
-                 given.user);
-  }
 }
 
 }  // namespace
@@ -92,11 +99,13 @@ kiln_status kiln_warmup(kiln_engine* engine, const kiln_warmup_request* request,
     if (report != nullptr) {
       checked_size(report, "report");
     }
-    const kiln::WarmupReport done = made.warmup(warmup_request(made, given));
+    const kiln::WarmupReport done = warm_up(made, given);
     if (report != nullptr) {
       write_sized(warmup_report(done), report, "report");
     }
-    tell_failures(given, done);
+    for (const kiln::WarmupReport::Failed& one : done.failed) {
+      tell_failure(given, one.name, one.code, one.message);
+    }
     if (!done.ok()) {
       const kiln::WarmupReport::Failed& first = done.failed.front();
       throw kiln::Error(

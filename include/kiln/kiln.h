@@ -339,12 +339,12 @@ typedef struct kiln_call {
   size_t arg_count;
 } kiln_call;
 
-/* Called after each kernel or call of a warm-up, one at a time. */
+/* Called after each kernel or call of a warm-up or prebuild, from any thread, one at a time. */
 typedef void (*kiln_progress_callback)(size_t done, size_t total, const char* name, void* user);
 /* Called for each thing that cannot be had, one at a time, on the calling thread. */
 typedef void (*kiln_failure_callback)(const char* name, kiln_status status, const char* message,
                                       void* user);
-/* Asked after each kernel or call of a warm-up, after its progress; 1 ends it. */
+/* Asked after each kernel or call, after its progress; 1 ends it after the compiles under way. */
 typedef int32_t (*kiln_stop_callback)(void* user);
 
 typedef struct kiln_warmup_request {
@@ -359,6 +359,9 @@ typedef struct kiln_warmup_request {
   kiln_failure_callback failed;    /* May be NULL. */
   void* user;                      /* Handed to all of them. */
   kiln_stop_callback stop;         /* May be NULL. */
+  const char* const* ops; /* Names of ops of which every kernel is made ready that the best target
+                             of this device has. One that does not serve it has failed. */
+  size_t op_count;
 } kiln_warmup_request;
 
 typedef struct kiln_warmup_report {
@@ -377,6 +380,37 @@ typedef struct kiln_warmup_report {
  * what was made ready before stays so. */
 KILN_API kiln_status kiln_warmup(kiln_engine* engine, const kiln_warmup_request* request,
                                  kiln_warmup_report* report);
+
+typedef struct kiln_prebuild_request {
+  size_t struct_size;
+  const char* const* ops; /* Names, or globs over names; NULL: every op. */
+  size_t op_count;
+  const char* const* targets; /* "sm_90a", ... */
+  size_t target_count;
+  int32_t jobs; /* Compiles at a time; 0: as the engine says. */
+  int32_t reserved;
+  kiln_progress_callback progress; /* May be NULL. */
+  kiln_failure_callback failed;    /* May be NULL. */
+  void* user;                      /* Handed to all of them. */
+  kiln_stop_callback stop;         /* May be NULL. */
+} kiln_prebuild_request;
+
+typedef struct kiln_prebuild_report {
+  size_t struct_size;
+  uint64_t compiled; /* Kernels that were compiled and stored. */
+  uint64_t cached;   /* Kernels that were there. */
+  uint64_t failed;   /* Kernels that could not be compiled, or not be stored. */
+  uint64_t skipped;  /* Pairs of an op and a target that it does not serve. */
+  double seconds;
+} kiln_prebuild_report;
+
+/* Compiles every kernel of the ops for the targets into the cache, and needs no GPU: what `kiln
+ * prebuild` does, for ops that only the caller's program knows. When some of it cannot be had, the
+ * rest is made nonetheless, and the failure returned is the first one's; so it is when nothing is
+ * there to be made. `report` may be NULL, and is also filled in then. One that was stopped is
+ * KILN_ERROR_CANCELLED, without a report; what was stored before stays so. */
+KILN_API kiln_status kiln_prebuild(kiln_engine* engine, const kiln_prebuild_request* request,
+                                   kiln_prebuild_report* report);
 
 /* Starts to find or compile what a call needs, on a thread of its own, and loads nothing. Data
  * pointers may be NULL. */

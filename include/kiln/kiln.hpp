@@ -26,6 +26,7 @@
 ///  5. What kiln/kiln.h says of a C function holds for the member of its name.
 
 #include <kiln/cpp/arg.hpp>
+#include <kiln/cpp/callbacks.hpp>
 #include <kiln/cpp/counters.hpp>
 #include <kiln/cpp/engine.hpp>
 #include <kiln/cpp/error.hpp>
@@ -33,6 +34,7 @@
 #include <kiln/cpp/op_spec.hpp>
 #include <kiln/cpp/options.hpp>
 #include <kiln/cpp/plan.hpp>
+#include <kiln/cpp/prebuild.hpp>
 #include <kiln/cpp/prefetch.hpp>
 #include <kiln/cpp/tensor.hpp>
 #include <kiln/cpp/version.hpp>

@@ -123,6 +123,7 @@ TEST_CASE("Null where something must be is refused by every function") {
                                    kiln_plan_launch(nullptr, args, 4, nullptr, nullptr),
                                    kiln_plan_workspace_bytes(nullptr, &size),
                                    kiln_warmup(engine, nullptr, nullptr),
+                                   kiln_prebuild(engine, nullptr, nullptr),
                                    kiln_prefetch_start(engine, "c_scale", args, 4, nullptr),
                                    kiln_prefetch_start(none, "c_scale", args, 4, &prefetch),
                                    kiln_prefetch_poll(nullptr, &flag),

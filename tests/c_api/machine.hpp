@@ -54,9 +54,13 @@ class CMachine : public Machine {
   CMachine() {
     enter();
     fake().describe_kernel("scale_symbol", {8, 8, 8, 4, 8, 4});
+    plant_for("sm_90");
+  }
+
+  void plant_for(const char* target) {
     Engine planter(Machine::options());
     planter.register_op(c_api::to_op(op.spec));
-    plant(planter, "c_scale", "sm_90", cache_root());
+    plant(planter, "c_scale", target, cache_root());
   }
 
   kiln_engine_options options() {

@@ -16,13 +16,16 @@
 
 namespace kiln::test {
 
-/// A driver and a cache of its own, with c_scale's kernels in it; a context of device 0 is current.
+/// A driver and a cache of its own, with c_scale's kernels for sm_90 in it; a context of device 0
+/// is current.
 class DoorMachine {
  public:
   fake::Control& fake() { return wall_->fake(); }
   CUcontext enter() { return wall_->enter(); }
   /// Of this machine's own folder.
   std::string path(const std::string& name) const { return wall_->path(name); }
+  /// Leaves c_scale's kernels for another target in the cache.
+  void plant_for(const char* target) { wall_->plant_for(target); }
   /// Serves from the cache, and has nothing to compile with.
   EngineOptions options() const {
     EngineOptions options;

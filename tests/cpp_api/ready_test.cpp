@@ -94,6 +94,63 @@ TEST_CASE("A manifest that an engine has recorded warms up another") {
   CHECK(engine.counters().libraries_loaded == loaded);
 }
 
+TEST_CASE("A warm-up takes whole ops") {
+  DoorMachine machine;
+  machine.plant_for("sm_90a");
+  const ScaleCall call;
+  Engine engine = scale_engine(machine.options());
+  OpSpec later = scale_op();
+  later.name = "later";
+  later.min_compute_capability = 100;
+  engine.register_op(later);
+  WarmupRequest request;
+  request.ops = {"c_scale", "later"};
+  const WarmupReport report = engine.warmup(request);
+  CHECK(report.prepared == 2);  // With PDL and without.
+  REQUIRE(report.failed.size() == 1);
+  CHECK(report.failed[0].name == "later");
+  CHECK(report.failed[0].code == ErrorCode::kUnsupportedTarget);
+  const std::uint64_t loaded = engine.counters().libraries_loaded;
+  engine.launch("c_scale", {call.x, call.bias, 1.5, call.out}, nullptr);
+  CHECK(engine.counters().libraries_loaded == loaded);
+}
+
+TEST_CASE("A prebuild makes every kernel of an op, and says what it cannot make") {
+  DoorMachine machine;
+  Engine engine = scale_engine(machine.options());
+  PrebuildRequest request;
+  request.targets = {"sm_90"};
+  request.ops = {"c_sc*"};
+  int told = 0;
+  request.progress = [&told](std::size_t, std::size_t, const char*) { ++told; };
+  const PrebuildReport there = engine.prebuild(request);
+  CHECK(there.ok());
+  CHECK(there.cached == 2);  // With PDL and without.
+  CHECK(there.compiled == 0);
+  CHECK(told == 2);
+
+  Engine empty = scale_engine(with_nothing(machine));
+  const PrebuildReport none = empty.prebuild(request);
+  REQUIRE(none.failed.size() == 2);
+  CHECK(has(none.failed[0].name, "c_scale"));
+  CHECK(none.failed[0].code == ErrorCode::kCompileFailed);
+  request.progress = [](std::size_t, std::size_t, const char*) { throw std::runtime_error("no"); };
+  CHECK_THROWS_AS(engine.prebuild(request), std::runtime_error);
+}
+
+TEST_CASE("A prebuild of nothing throws, and says why there is nothing") {
+  DoorMachine machine;
+  Engine engine = scale_engine(machine.options());
+  PrebuildRequest request;
+  error_of_door(ErrorCode::kInvalidArgument, [&] { engine.prebuild(request); });
+  request.targets = {"sm_80"};
+  request.ops = {"c_scale"};
+  CHECK(has(error_of_door(ErrorCode::kUnsupportedTarget, [&] { engine.prebuild(request); }),
+            "c_scale for sm_80"));
+  request.targets = {"h200"};
+  error_of_door(ErrorCode::kUnsupportedTarget, [&] { engine.prebuild(request); });
+}
+
 TEST_CASE("A prefetch is there when it is waited for, also once its engine is gone") {
   DoorMachine machine;
   const ScaleCall call;

@@ -11,6 +11,7 @@ class CWall : public Wall {
   CUcontext enter() override { return machine_.enter(); }
   std::string path(const std::string& name) const override { return machine_.dir().str(name); }
   std::string cache_root() const override { return machine_.cache_root(); }
+  void plant_for(const char* target) override { machine_.plant_for(target); }
 
  private:
   CMachine machine_;

@@ -18,9 +18,11 @@ class Wall {
   virtual CUcontext enter() = 0;
   virtual std::string path(const std::string& name) const = 0;
   virtual std::string cache_root() const = 0;
+  virtual void plant_for(const char* target) = 0;
 };
 
-/// With c_scale's kernels in its cache: see tests/c_api/machine.hpp. A context is current.
+/// With c_scale's kernels for sm_90 in its cache: see tests/c_api/machine.hpp. A context is
+/// current.
 std::unique_ptr<Wall> make_wall();
 
 }  // namespace kiln::test

@@ -17,6 +17,7 @@
 #include <kiln/cpp/op_spec.hpp>
 #include <kiln/cpp/options.hpp>
 #include <kiln/cpp/plan.hpp>
+#include <kiln/cpp/prebuild.hpp>
 #include <kiln/cpp/prefetch.hpp>
 #include <kiln/cpp/view.hpp>
 #include <kiln/cpp/warmup.hpp>
@@ -116,8 +117,13 @@ class Engine {
   /// current context; a later call of any of it neither compiles nor loads. What cannot be had is
   /// in the report, and the rest is made ready nonetheless. Throws for a request that is none: an
   /// op that is not there, a file that is no manifest.
-  WarmupReport warmup(const WarmupRequest& request) {
-    return detail::Warmup(request).run(handle());
+  WarmupReport warmup(const WarmupRequest& request) { return detail::warmup(handle(), request); }
+
+  /// Compiles every kernel of the ops for the targets into the cache, and needs no GPU: what `kiln
+  /// prebuild` does, for ops that only this program knows. What cannot be made is in the report.
+  /// Throws for a request that is none, and when there is nothing to be made.
+  PrebuildReport prebuild(const PrebuildRequest& request) {
+    return detail::prebuild(handle(), request);
   }
 
   /// Unloads from the driver every kernel that this engine uses and no other engine of the process
