@@ -68,7 +68,7 @@ TEST_CASE("Workspace, shared memory, clusters and options reach the op") {
   op.options = {"-DOTHER=1"};
   Engine engine(machine.options());
   engine.register_op(op);
-  CHECK(engine.workspace_bytes("other", {call.x, call.bias, 1.5, call.out}) == 3 * 256);
+  CHECK(engine.workspace_bytes("other", {call.x, call.bias, 1.5, call.out}) == 768);
 }
 
 }  // namespace kiln::test
