@@ -138,6 +138,28 @@ ffi::String engine_counters(const Engine& engine) {
   return json.dump();
 }
 
+// Path and hits of each, as JSON.
+ffi::String engine_cache_layers(const Engine& engine) {
+  const Use use(engine);
+  std::size_t count = 0;
+  check(kiln_cache_layer_count(use.engine(), &count));
+  Json layers = Json::array();
+  for (std::size_t i = 0; i < count; ++i) {
+    kiln_cache_layer layer = KILN_INIT(kiln_cache_layer);
+    check(kiln_cache_layer_at(use.engine(), i, &layer));
+    layers.push_back({layer.path, layer.hits});
+  }
+  return layers.dump();
+}
+
+// With commas between them.
+ffi::String engine_device_targets(const Engine& engine) {
+  const Use use(engine);
+  const char* targets = "";
+  check(kiln_device_targets(use.engine(), &targets));
+  return targets;
+}
+
 ffi::String engine_op_names(const Engine& engine) {
   const Use use(engine);
   std::size_t count = 0;
@@ -182,6 +204,8 @@ KILN_EXPORT_TYPED(engine_close, kiln::python::engine_close)
 KILN_EXPORT_TYPED(engine_release, kiln::python::engine_release)
 KILN_EXPORT_TYPED(engines_silence, kiln::python::engines_silence)
 KILN_EXPORT_TYPED(engine_counters, kiln::python::engine_counters)
+KILN_EXPORT_TYPED(engine_cache_layers, kiln::python::engine_cache_layers)
+KILN_EXPORT_TYPED(engine_device_targets, kiln::python::engine_device_targets)
 KILN_EXPORT_TYPED(engine_op_names, kiln::python::engine_op_names)
 KILN_EXPORT_TYPED(engine_forget_compile_failures, kiln::python::engine_forget_compile_failures)
 KILN_EXPORT_TYPED(library_version, kiln::python::library_version)

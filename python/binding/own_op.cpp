@@ -73,7 +73,9 @@ class OpSpec {
     }
     for (const auto& [name, source] : json.at("sources").items()) {
       names_.push_back(name);
-      sources_.push_back({names_.back().c_str(), source.get_ref<const std::string&>().c_str()});
+      sources_.push_back(
+          {names_.back().c_str(),
+           source.is_null() ? nullptr : source.get_ref<const std::string&>().c_str()});
     }
     for (const Json& option : json.at("options")) {
       options_.push_back(option.get_ref<const std::string&>().c_str());
@@ -120,6 +122,7 @@ class OpSpec {
     spec_.workspace_bytes = text(json, "workspace_bytes");
     spec_.min_compute_capability = number(json, "min_compute_capability");
     spec_.pdl = number(json, "pdl");
+    spec_.source_directory = text(json, "source_directory");
   }
 
   std::vector<kiln_arg_spec> args_;

@@ -66,15 +66,26 @@ class Calls {
 struct Receivers {
   ffi::Optional<ffi::Function> progress;
   nlohmann::json failures = nlohmann::json::array();
+  bool stopped = false;  // `progress` has said that it is enough.
 };
 
+// A callback of the C interface returns normally.
 void tell_progress(std::size_t done, std::size_t total, const char* name, void* user) {
-  try {
-    (*static_cast<Receivers*>(user)->progress)(static_cast<std::int64_t>(done),
-                                               static_cast<std::int64_t>(total), ffi::String(name));
-  } catch (const std::exception&) {
-    return;  // A callback of the C interface returns normally.
+  auto& receivers = *static_cast<Receivers*>(user);
+  if (receivers.stopped) {
+    return;
   }
+  try {
+    const ffi::Any goes_on = (*receivers.progress)(
+        static_cast<std::int64_t>(done), static_cast<std::int64_t>(total), ffi::String(name));
+    receivers.stopped = !goes_on.cast<bool>();
+  } catch (const std::exception&) {
+    receivers.stopped = true;
+  }
+}
+
+std::int32_t is_stopped(void* user) {
+  return static_cast<Receivers*>(user)->stopped ? 1 : 0;
 }
 
 void keep_failure(const char* name, kiln_status status, const char* message, void* user) {
@@ -83,7 +94,7 @@ void keep_failure(const char* name, kiln_status status, const char* message, voi
 }
 
 // engine, manifest or "", jobs, progress or None, calls. What became of it, as JSON; what could not
-// be had is part of that.
+// be had is part of that. `progress` says whether to go on.
 void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
   constexpr int kFirstCall = 4;
   const auto manifest = args[1].cast<std::string>();
@@ -97,11 +108,12 @@ void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
   request.manifest = manifest.empty() ? nullptr : manifest.c_str();
   request.jobs = args[2].cast<std::int32_t>();
   request.progress = receivers.progress.has_value() ? &tell_progress : nullptr;
+  request.stop = &is_stopped;
   request.failed = &keep_failure;
   request.user = &receivers;
   kiln_warmup_report report = KILN_INIT(kiln_warmup_report);
   const kiln_status status = kiln_warmup(use.engine(), &request, &report);
-  if (receivers.failures.empty()) {
+  if (receivers.failures.empty() || receivers.stopped) {
     check(status);
   }
   const nlohmann::json json = {{"prepared", report.prepared}, {"failed", report.failed},

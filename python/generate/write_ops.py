@@ -8,21 +8,19 @@ Run by the build. A new op of the registry comes out of this as a function with 
 
 from __future__ import annotations
 
+import ast
 import json
 import keyword
 import pathlib
 import sys
 import textwrap
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "src"))
-
-# By file, since the package itself cannot be imported before this has run.
-import importlib.machinery
 import types
 
+SOURCES = pathlib.Path(__file__).resolve().parent.parent / "src" / "kiln"
+
+# The package itself cannot be imported before this has run, its parts can.
 package = types.ModuleType("kiln")
-package.__path__ = [str(pathlib.Path(__file__).resolve().parent.parent / "src" / "kiln")]
-package.__spec__ = importlib.machinery.ModuleSpec("kiln", None, is_package=True)
+package.__path__ = [str(SOURCES)]
 sys.modules["kiln"] = package
 
 from kiln._registry import Arg, Op, parse_op  # noqa: E402
@@ -35,7 +33,21 @@ SCALARS = {"i32": "int", "i64": "int", "f32": "float", "bool": "bool"}
 WIDTH = 140
 
 
+def package_names() -> set[str]:
+    """What the package itself calls by a name without an underscore, which no op may have."""
+    source = (SOURCES / "__init__.py").read_text(encoding="utf-8")
+    names: set[str] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
 def check_names(op: Op) -> None:
+    if op.name in package_names():
+        raise SystemExit(f"{op.name}: the package has something of that name")
     for name in (op.name, *(arg.name for arg in op.args)):
         if not name.isidentifier() or keyword.iskeyword(name) or name in DETAILS:
             raise SystemExit(f"{op.name}: {name!r} cannot be a name in a Python signature beside {', '.join(DETAILS)}")

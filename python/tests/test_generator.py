@@ -62,3 +62,9 @@ def test_a_name_that_python_cannot_have_is_refused(tmp_path):
         result = generate(tmp_path, op)
         assert result.returncode != 0
         assert "brand_new" in result.stderr and name in result.stderr
+
+
+def test_a_name_that_the_package_has_is_refused(tmp_path):
+    result = generate(tmp_path, described(name="warmup"))
+    assert result.returncode != 0
+    assert "warmup" in result.stderr

@@ -49,6 +49,19 @@ def test_an_op_is_registered_compiled_and_launched(machine, engine):
         register(engine)
 
 
+def test_sources_may_be_files(machine, engine, tmp_path):
+    (tmp_path / "axpy.cu").write_text('#include "index.h"\n' + SOURCE)
+    (tmp_path / "index.h").write_text("// nothing\n")
+    axpy = register(engine, sources={"axpy.cu": None}, source_directory=tmp_path)
+    axpy(2.0, *(Array((1000,), "f32") for _ in range(2)), out=Array((1000,), "f32"))
+    assert machine.launches()
+
+
+def test_a_source_file_that_is_not_there_is_named(machine, engine, tmp_path):
+    with pytest.raises(kiln.FileError, match="axpy.cu"):
+        register(engine, sources={"axpy.cu": None}, source_directory=tmp_path)
+
+
 def test_what_contradicts_itself_is_refused(machine, engine):
     with pytest.raises(ValueError, match='called "z"'):
         register(engine, kernels=[Kernel("axpy", "axpy.cu", "axpy<256>", params=["z"], grid=["1"], block=["1"])])

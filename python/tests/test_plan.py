@@ -69,6 +69,26 @@ def test_a_warmup_goes_on_past_what_cannot_be_had(machine, tmp_path):
             engine.warmup([Call(GEMM, *specs())])
 
 
+def test_an_exception_of_the_progress_ends_a_warmup(machine, engine):
+    told: list[int] = []
+
+    def progress(done: int, total: int, name: str) -> None:
+        told.append(done)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kiln.warmup([Call(GEMM, *specs(m)) for m in range(1, 9)], progress=progress)
+    assert len(told) == 1
+
+
+def test_the_cache_says_where_it_looks(machine, engine, cache):
+    kiln.plan(GEMM, *specs())
+    ((path, hits),) = engine.cache_layers()
+    assert path == str(cache)
+    assert hits == engine.stats()["cache_hits"]
+    assert engine.device_targets()[:2] == ["sm_90a", "sm_90"]
+
+
 def test_a_prefetch_finishes_and_raises_what_went_wrong(machine, engine, tmp_path):
     prefetch = kiln.prefetch(GEMM, *specs())
     assert prefetch.wait()

@@ -7,7 +7,7 @@ the engine that the functions share is made when one is first called. docs/pytho
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _ops
@@ -90,7 +90,8 @@ def register_op(
     *,
     args: Sequence[OwnArg],
     kernels: Sequence[Kernel],
-    sources: dict[str, str],
+    sources: Mapping[str, str | None],
+    source_directory: str | os.PathLike[str] | None = None,
     summary: str = "",
     family: str = "own",
     options: Sequence[str] = (),
@@ -104,6 +105,7 @@ def register_op(
         args=args,
         kernels=kernels,
         sources=sources,
+        source_directory=source_directory,
         summary=summary,
         family=family,
         options=options,

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from . import _calls, _native, _registry, _signature
@@ -221,7 +221,8 @@ class Engine(_native.Unique):
         strict: bool = True,
     ) -> WarmupReport:
         """Finds or compiles, several at a time, what the calls and the manifest's kernels need, and loads it into the current context. What
-        cannot be had stops nothing else; at the end it is the first one's exception or, without `strict`, in the report's failures."""
+        cannot be had stops nothing else; at the end it is the first one's exception or, without `strict`, in the report's failures. An
+        exception of `progress` ends it early, and is raised here."""
         return warmup(self._usable(), self.op, calls, _path(manifest), jobs, progress, strict)
 
     def prefetch(self, name: str, /, *args: Any, **kwargs: Any) -> Prefetch:
@@ -232,6 +233,14 @@ class Engine(_native.Unique):
     def stats(self) -> dict[str, int]:
         """Counts since the engine was made: compiles, cache_hits, cache_misses, libraries_loaded, ... (kiln_counters of kiln.h)."""
         return json.loads(_native.call("engine_counters", self._usable()))
+
+    def cache_layers(self) -> list[tuple[str, int]]:
+        """What the cache asks, in order, and how often it found what it wanted there: the writable root, then directories and packs."""
+        return [(path, hits) for path, hits in json.loads(_native.call("engine_cache_layers", self._usable()))]
+
+    def device_targets(self) -> list[str]:
+        """The targets that the current context's device runs, best first: ["sm_90a", "sm_90"]."""
+        return _native.call("engine_device_targets", self._usable()).split(",")
 
     def unload(self, streams: Iterable[Any] = ()) -> int:
         """Unloads every kernel that this engine alone uses and says how many; see kiln_unload of kiln.h for what the caller sees to."""
@@ -249,7 +258,8 @@ class Engine(_native.Unique):
         *,
         args: Sequence[OwnArg],
         kernels: Sequence[Kernel],
-        sources: dict[str, str],
+        sources: Mapping[str, str | None],
+        source_directory: str | os.PathLike[str] | None = None,
         summary: str = "",
         family: str = "own",
         options: Sequence[str] = (),
@@ -257,9 +267,12 @@ class Engine(_native.Unique):
         min_compute_capability: int = 90,
         pdl: bool = False,
     ) -> Callable[..., Any]:
-        """Adds an op with CUDA source of one's own, and returns its function. See docs/python.md for an example, and kiln.h for what the
-        expressions may hold."""
-        described, op = describe(name, args, kernels, sources, summary, family, options, workspace_bytes, min_compute_capability, pdl)
+        """Adds an op with CUDA source of one's own, and returns its function. A source whose text is None is a file of `source_directory`, and
+        read with everything that it includes in quotes. See docs/python.md for an example, and kiln.h for what the expressions may hold."""
+        folder = _path(source_directory)
+        described, op = describe(
+            name, args, kernels, sources, folder, summary, family, options, workspace_bytes, min_compute_capability, pdl
+        )
         _native.call("register_op", self._usable(), json.dumps(described))
         self._own[name] = op
 

@@ -6,7 +6,7 @@ ceil_div(a, b).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -167,7 +167,8 @@ def describe(
     name: str,
     args: Sequence[OwnArg],
     kernels: Sequence[Kernel],
-    sources: dict[str, str],
+    sources: Mapping[str, str | None],
+    source_directory: str | None,
     summary: str,
     family: str,
     options: Sequence[str],
@@ -184,6 +185,7 @@ def describe(
         "args": [_arg(arg) for arg in args],
         "kernels": [_kernel(kernel, by_name) for kernel in kernels],
         "sources": dict(sources),
+        "source_directory": source_directory,
         "options": list(options),
         "workspace_bytes": workspace_bytes,
         "min_compute_capability": min_compute_capability,

@@ -54,7 +54,23 @@ def warmup(
     strict: bool,
 ) -> WarmupReport:
     flat = [value for call in calls for value in _flat(op_of(call.name), call)]
-    told = json.loads(_native.call("warmup", engine, manifest or "", jobs, progress, *flat))
+    raised: list[BaseException] = []
+
+    def watched(done: int, total: int, name: str) -> bool:
+        try:
+            progress(done, total, name)  # type: ignore[misc]
+        except BaseException as error:
+            raised.append(error)  # Not through the binding, which would bring another one back.
+        return not raised
+
+    try:
+        told = json.loads(_native.call("warmup", engine, manifest or "", jobs, watched if progress else None, *flat))
+    except _errors.CancelledError:
+        if raised:
+            raise raised[0] from None
+        raise
+    if raised:
+        raise raised[0]
     failures = tuple(Failure(**failure) for failure in told.pop("failures"))
     if failures and strict:
         first = failures[0]
