@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +39,8 @@ class _Addresses:
 
     def take(self, size: int) -> int:
         with self.lock:
-            address = self.next
-            self.next = 1 << 40 if address > 1 << 60 else address + (size + 4095) // 4096 * 4096
+            address = 1 << 40 if self.next > 1 << 60 else self.next
+            self.next = address + (size + 4095) // 4096 * 4096
         return address
 
 
@@ -60,7 +61,9 @@ class TensorSpec:
 
     def to_native(self) -> Any:
         name = dtype_name(self.dtype)
-        strides = contiguous_strides(self.shape) if self.strides is None else self.strides
-        elements = 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, strides))
+        # Whole numbers, or a TypeError here: what others are asked about has its address behind this one's.
+        shape = tuple(map(operator.index, self.shape))
+        strides = contiguous_strides(shape) if self.strides is None else tuple(map(operator.index, self.strides))
+        elements = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
         address = _addresses.take(max(elements, 1) * DTYPES[name].bits // 8)
-        return view(address, name, CUDA, self.device, self.shape, strides)
+        return view(address, name, CUDA, self.device, shape, strides)
