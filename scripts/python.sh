@@ -8,6 +8,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/environment.sh
+# The release preset's compilers, where the build would take the names that Python was built with: the compiler cache looks at names.
+export CC=${CC:-cc} CXX=${CXX:-c++}
 wheels=$PWD/build/wheel tools=$PWD/build/python-tools venv=$PWD/build/python-venv
 
 [ -e build/release/CMakeCache.txt ] || cmake --preset release
