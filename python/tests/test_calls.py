@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import types
 
@@ -173,10 +174,8 @@ def test_can_use_says_why_not_and_needs_no_memory(machine, engine):
 @pytest.mark.parametrize(("shape", "strides"), [((8.0, 512), None), ((8, 512), (512.0, 1)), (("8", 512), None), ((1 << 62, 512), None)])
 def test_a_spec_that_is_none_spoils_no_other(machine, engine, shape, strides):
     w = TensorSpec((128, 512), "bf16")
-    try:
+    with contextlib.suppress(kiln.InvalidArgumentError):
         assert not kiln.can_use("n128k512_gemm_bf16", TensorSpec(shape, "bf16", strides), w)
-    except kiln.ArgumentTypeError as error:
-        assert '"x"' in str(error)
     assert kiln.can_use("n128k512_gemm_bf16", TensorSpec((8, 512), "bf16"), w)
 
 
