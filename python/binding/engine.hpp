@@ -72,6 +72,16 @@ class EngineLife : public std::enable_shared_from_this<EngineLife> {
   std::atomic<std::uint64_t> state_{kUser};  // Its owner's, until it is closed.
 };
 
+/// While it lives no line goes to Python from this thread, which has an exception of Python's
+/// pending.
+class NoLines {
+ public:
+  NoLines() noexcept;
+  ~NoLines();
+  NoLines(const NoLines&) = delete;
+  NoLines& operator=(const NoLines&) = delete;
+};
+
 class EngineObject : public tvm::ffi::Object {
  public:
   explicit EngineObject(std::shared_ptr<EngineLife> made) : life(std::move(made)) {}

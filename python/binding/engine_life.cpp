@@ -2,8 +2,6 @@
 #include <thread>
 #include <utility>
 
-#include <tvm/ffi/string.h>
-
 #include "python/binding/engine.hpp"
 
 namespace kiln::python {
@@ -12,6 +10,7 @@ namespace {
 namespace ffi = tvm::ffi;
 
 std::atomic<bool> silent{false};
+thread_local bool thread_is_silent = false;
 
 }  // namespace
 
@@ -30,9 +29,9 @@ void EngineLife::create(kiln_engine_options& options) {
 void EngineLife::log_line(std::int32_t level, const char* message, void* user) {
   const std::shared_ptr<EngineLife> life = static_cast<EngineLife*>(user)->shared_from_this();
   const bool entered = life->enter();  // Not while it is being ended, which waits for this.
-  if (!silent.load(std::memory_order_relaxed)) {
+  if (!thread_is_silent && !silent.load(std::memory_order_relaxed)) {
     try {
-      (*life->log_)(level, ffi::String(message));
+      (*life->log_)(level, message);   // Plain, as tell_progress says of names.
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see above
     }
   }
@@ -72,6 +71,14 @@ void EngineLife::destroy_elsewhere() noexcept {
 
 void EngineLife::silence() noexcept {
   silent.store(true, std::memory_order_relaxed);
+}
+
+NoLines::NoLines() noexcept {
+  thread_is_silent = true;
+}
+
+NoLines::~NoLines() {
+  thread_is_silent = false;
 }
 
 }  // namespace kiln::python

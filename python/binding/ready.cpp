@@ -3,13 +3,14 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/object.h>
-#include <tvm/ffi/optional.h>
 #include <tvm/ffi/string.h>
 
 #include <kiln/kiln.h>
@@ -64,28 +65,35 @@ class Calls {
 };
 
 struct Receivers {
-  ffi::Optional<ffi::Function> progress;
+  ffi::Function progress;
   nlohmann::json failures = nlohmann::json::array();
-  bool stopped = false;  // `progress` has said that it is enough.
+  std::exception_ptr raised = nullptr;
+  std::optional<NoLines> python_raised = std::nullopt;
 };
 
-// A callback of the C interface returns normally.
+// Names go to Python as plain C strings: what the binding library does for its own, it does wrongly
+// when a signal's handler raises meanwhile. The handlers get their turn before.
 void tell_progress(std::size_t done, std::size_t total, const char* name, void* user) {
   auto& receivers = *static_cast<Receivers*>(user);
-  if (receivers.stopped) {
+  if (receivers.raised) {
     return;
   }
   try {
-    const ffi::Any goes_on = (*receivers.progress)(
-        static_cast<std::int64_t>(done), static_cast<std::int64_t>(total), ffi::String(name));
-    receivers.stopped = !goes_on.cast<bool>();
+    if (TVMFFIEnvCheckSignals() != 0) {
+      receivers.python_raised.emplace();
+      throw ffi::EnvErrorAlreadySet();
+    }
+    if (!receivers.progress(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total), name)
+             .cast<bool>()) {
+      throw ffi::Error("kiln.cancelled", "the progress receiver raised", "");
+    }
   } catch (const std::exception&) {
-    receivers.stopped = true;
+    receivers.raised = std::current_exception();  // A callback of the C interface returns normally.
   }
 }
 
 std::int32_t is_stopped(void* user) {
-  return static_cast<Receivers*>(user)->stopped ? 1 : 0;
+  return static_cast<Receivers*>(user)->raised ? 1 : 0;
 }
 
 void keep_failure(const char* name, kiln_status status, const char* message, void* user) {
@@ -93,12 +101,12 @@ void keep_failure(const char* name, kiln_status status, const char* message, voi
       {{"name", name}, {"status", kiln_status_name(status)}, {"message", message}});
 }
 
-// engine, manifest or "", jobs, progress or None, calls. What became of it, as JSON; what could not
-// be had is part of that. `progress` says whether to go on.
+// engine, manifest or "", jobs, progress, calls. Goes on for as long as progress returns true. What
+// became of it, as JSON; what could not be had is part of that.
 void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
   constexpr int kFirstCall = 4;
   const auto manifest = args[1].cast<std::string>();
-  Receivers receivers{args[3].cast<ffi::Optional<ffi::Function>>()};
+  Receivers receivers{.progress = args[3].cast<ffi::Function>()};
   const auto engine = args[0].cast<Engine>();
   const Use use(engine);
   const Calls calls(use, args.data() + kFirstCall, args.size() - kFirstCall);
@@ -107,13 +115,16 @@ void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
   request.call_count = calls.calls().size();
   request.manifest = manifest.empty() ? nullptr : manifest.c_str();
   request.jobs = args[2].cast<std::int32_t>();
-  request.progress = receivers.progress.has_value() ? &tell_progress : nullptr;
+  request.progress = &tell_progress;
   request.stop = &is_stopped;
   request.failed = &keep_failure;
   request.user = &receivers;
   kiln_warmup_report report = KILN_INIT(kiln_warmup_report);
   const kiln_status status = kiln_warmup(use.engine(), &request, &report);
-  if (receivers.failures.empty() || receivers.stopped) {
+  if (receivers.raised) {
+    std::rethrow_exception(receivers.raised);
+  }
+  if (receivers.failures.empty()) {
     check(status);
   }
   const nlohmann::json json = {{"prepared", report.prepared}, {"failed", report.failed},

@@ -149,7 +149,7 @@ def function(op: Op) -> str:
     given = ", ".join(arg.name for arg in op.args)
     short = [f"{arg.name} is not None" for arg in allocatable(op)] + [f"{detail} is None" for detail in DETAILS]
     short += [f"{name}.__class__ in direct_types" for name in tensors]
-    short += [f"is_plain({arg.name})" for arg in op.args if "complex64" in arg.dtypes]
+    short += [f"is_plain({arg.name})" for arg in op.args if arg.may_be_lazy]
     short += [f"not in_host_memory({arg.name})" for arg in op.args if arg.host_memory]
     condition = "\n        and ".join(short)
     outputs = ", ".join(arg.name for arg in returned(op)) or "None"
@@ -159,8 +159,11 @@ def function(op: Op) -> str:
     if (
         {condition}
     ):
-        fast.{op.name}({given})
-        return {outputs}
+        try:
+            fast.{op.name}({given})
+            return {outputs}
+        except RuntimeError:
+            pass  # A tensor of torch's without memory, of which the long way says what it is.
     return call("{op.name}", ({given},), stream, options, workspace)
 '''
 

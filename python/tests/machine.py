@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kiln import _spec
+from kiln import _native, _spec
 
 
 class PlainLaunch(ctypes.Structure):
@@ -97,6 +97,13 @@ class Array:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device_type, self.ordinal
+
+
+def versioned(capsule: Any) -> Any:
+    """What a capsule of DLPack 1 begins with."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    return _native._Versioned.from_address(pointer(ctypes.py_object(capsule), b"dltensor_versioned"))
 
 
 class CudaArray:

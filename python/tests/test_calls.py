@@ -7,7 +7,7 @@ import threading
 import types
 
 import pytest
-from machine import Array, CudaArray
+from machine import Array, CudaArray, versioned
 
 import kiln
 from kiln import TensorSpec
@@ -247,3 +247,137 @@ def test_a_thread_without_a_context_is_told(machine, engine):
     machine.set_current(None)
     with pytest.raises(kiln.InvalidArgumentError, match="n128k512_gemm_bf16.*context"):
         kiln.n128k512_gemm_bf16(*gemm(31)[:2], out=gemm(31)[2])
+
+
+def test_what_has_no_memory_is_never_launched(machine, engine):
+    x, w, out = gemm()
+    spec = TensorSpec((3, 512), "bf16")
+    plan = kiln.plan("n128k512_gemm_bf16", x, w)
+    for call in (
+        lambda: kiln.n128k512_gemm_bf16(spec, w, out=out),
+        lambda: kiln.n128k512_gemm_bf16(spec, TensorSpec((128, 512), "bf16")),
+        lambda: plan(spec, w, out=out),
+        lambda: plan.launch(spec, w, out),
+    ):
+        with pytest.raises(TypeError, match='n128k512_gemm_bf16: argument "x": a TensorSpec has no memory'):
+            call()
+    with pytest.raises(TypeError, match='n128k512_gemm_bf16: argument "out": a TensorSpec has no memory'):
+        kiln.n128k512_gemm_bf16(x, w, out=TensorSpec((3, 128), "bf16"))
+    assert machine.launches() == []
+
+
+def test_a_workspace_is_looked_at_before_it_is_used(machine, engine):
+    logits, out = Array((1, 1 << 20), "f32"), Array((1,), "i64")
+    needed = kiln.workspace_bytes("row_argmax", logits, out=out)
+
+    def launch(workspace) -> None:
+        kiln.row_argmax(logits, out=out, workspace=workspace)
+
+    for workspace, said in (
+        (Array((needed,), "u8", device_type=1), "workspace must be memory of a CUDA device"),
+        (Array((needed,), "u8", device=1), "workspace must lie on cuda:0.*found cuda:1"),
+        (Array((needed,), "u8", strides=(2,)), "workspace must be contiguous"),
+        (TensorSpec((needed,), "u8"), "workspace: a TensorSpec has no memory"),
+        (3, "workspace: a builtins.int is no tensor"),
+        (Array((needed - 1,), "u8"), f"needs {needed} bytes.*{needed - 1}"),
+    ):
+        with pytest.raises(kiln.InvalidArgumentError, match=f"row_argmax:? {said}"):
+            launch(workspace)
+    assert machine.launches() == []
+    launch(Array((-(-needed // 4),), "f32"))
+    assert machine.launches()
+
+
+def test_outputs_are_made_for_no_host_tensor(machine, engine):
+    host = Array((3, 512), "bf16", device_type=1)
+    with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "x": expected a tensor on a CUDA device'):
+        kiln.n128k512_gemm_bf16(host, gemm()[1])
+    with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "out": no memory is allocated'):
+        kiln.n128k512_gemm_bf16(*gemm()[:2])
+
+
+def test_a_tensor_without_axes_is_outside_the_contract_in_words(machine, engine):
+    with pytest.raises(kiln.InvalidArgumentError, match="rmsnorm: "):
+        kiln.rmsnorm(Array((4, 64), "bf16"), Array((), "bf16"), 1e-6, y=Array((4, 64), "bf16"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"data": (1 << 20, True)}, 'argument "out": .*read-only'),
+        ({"mask": object()}, "mask"),
+        ({"strides": (9,)}, "multiples"),
+        ({"stream": 0}, "stream"),
+        ({"data": None}, "lacks data"),
+    ],
+)
+def test_what_the_cuda_array_interface_says_is_heeded(machine, engine, changed, said):
+    out = CudaArray(Array((4,), "i64"), "<i8", 8)
+    described = {**out.__cuda_array_interface__, **changed}
+    out.__cuda_array_interface__ = {name: value for name, value in described.items() if name != "data" or value is not None}
+    with pytest.raises(kiln.InvalidArgumentError, match=f"row_argmax: .*{said}"):
+        kiln.row_argmax(Array((4, 1000), "f32"), out=out)
+    assert machine.launches() == []
+
+
+def test_what_dlpack_says_of_versions_and_writing_is_heeded(machine, engine):
+    class Versioned(Array):
+        flags, major = 0, 1
+
+        def __dlpack__(self, *, stream: int | None = None, **_):
+            capsule = self.view().__dlpack__(max_version=(1, 0))
+            described = versioned(capsule)
+            described.flags, described.major = described.flags | self.flags, self.major
+            return capsule
+
+    x, w, _ = gemm()
+    out = Versioned((3, 128), "bf16")
+    kiln.n128k512_gemm_bf16(x, w, out=out)
+    out.flags = 1
+    with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "out": .*read-only'):
+        kiln.n128k512_gemm_bf16(x, w, out=out)
+    read_only = Versioned((3, 512), "bf16")
+    read_only.flags = 1
+    kiln.n128k512_gemm_bf16(read_only, w, out=Array((3, 128), "bf16"))
+    out.flags, out.major = 0, 2
+    with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "out": .*DLPack 2'):
+        kiln.n128k512_gemm_bf16(x, w, out=out)
+    assert len(machine.launches()) == 2
+
+
+def test_what_is_given_beside_the_arguments_is_checked(machine, engine):
+    x, w, out = gemm()
+    for wrong, said in (
+        ({"stream": True}, "stream"),
+        ({"stream": 10**30}, "stream"),
+        ({"stream": -1}, "stream"),
+        ({"options": "x"}, "n128k512_gemm_bf16: options must be a kiln.LaunchOptions, found a str"),
+    ):
+        with pytest.raises(kiln.InvalidArgumentError, match=said):
+            kiln.n128k512_gemm_bf16(x, w, out=out, **wrong)
+    for wrong in ({"pdl": "no"}, {"priority": "high"}, {"priority": 1 << 40}, {"serialize": 1}):
+        with pytest.raises(kiln.InvalidArgumentError, match=f"LaunchOptions: {next(iter(wrong))}"):
+            kiln.LaunchOptions(**wrong)
+    for name in (3, None, b"rmsnorm"):
+        with pytest.raises(kiln.ArgumentTypeError, match="name is a str"):
+            kiln.can_use(name)
+    y = Array((4, 64), "bf16")
+    for eps, said in (("1", "found a str"), (10**30, "64 bits")):
+        with pytest.raises(kiln.InvalidArgumentError, match=f'rmsnorm: argument "eps".*{said}'):
+            kiln.rmsnorm(y, Array((64,), "bf16"), eps, y=Array((4, 64), "bf16"))
+    assert machine.launches() == []
+
+
+def test_a_question_about_a_call_is_answered_whatever_the_shape(machine, engine):
+    w = TensorSpec((128, 512), "bf16")
+    assert not kiln.can_use("n128k512_gemm_bf16", TensorSpec((8,), "bf16"), w)
+    reason = kiln.why_not("n128k512_gemm_bf16", TensorSpec((8,), "bf16"), w)
+    assert '"x"' in reason and type(reason) is str
+
+
+def test_a_tensor_spec_is_checked_when_it_is_made(machine, engine):
+    for wrong in (((8.0, 512), "bf16"), (8, "bf16"), ((-1, 512), "bf16"), ((8,), "f99"), ((8,), "bf16", (1, 1))):
+        with pytest.raises(kiln.InvalidArgumentError, match="TensorSpec"):
+            TensorSpec(*wrong)
+    assert hash(TensorSpec([8, 512], "bf16")) == hash(TensorSpec((8, 512), "bf16"))  # type: ignore[arg-type]
+    assert kiln.can_use("n128k512_gemm_bf16", TensorSpec((8, 512), "bf16"), TensorSpec((128, 512), "bf16"))

@@ -47,32 +47,32 @@ def in_threads(machine, work, count: int, meanwhile) -> list[BaseException]:
     return raised
 
 
-def test_calls_that_run_when_their_engine_is_closed_finish_and_later_ones_are_told(machine, cache):
+@pytest.mark.parametrize("_", range(5))
+def test_calls_that_run_when_their_engine_is_closed_finish_and_later_ones_are_told(machine, cache, _):
     machine.set_recording(False)
-    for _ in range(5):
-        engine = kiln.Engine(driver=machine.driver, cache_root=cache)
-        x, w, out = arrays()
-        engine.launch(GEMM, x, w, out=out)
-        views = [array.view() for array in (x, w, out)]
-        plan, launcher = engine.plan(GEMM, *specs()), getattr(engine.launchers, GEMM)
-        ways = [
-            lambda: engine.launch(GEMM, x, w, out=out),
-            lambda: plan.launch(x, w, out),
-            lambda: launcher(*views),
-            lambda: engine.warmup([Call(GEMM, *specs())]),
-        ]
-        turns = iter(ways)
-        lock = threading.Lock()
+    engine = kiln.Engine(driver=machine.driver, cache_root=cache)
+    x, w, out = arrays()
+    engine.launch(GEMM, x, w, out=out)
+    views = [array.view() for array in (x, w, out)]
+    plan, launcher = engine.plan(GEMM, *specs()), getattr(engine.launchers, GEMM)
+    ways = [
+        lambda: engine.launch(GEMM, x, w, out=out),
+        lambda: plan.launch(x, w, out),
+        lambda: launcher(*views),
+        lambda: engine.warmup([Call(GEMM, *specs())]),
+    ]
+    turns = iter(ways)
+    lock = threading.Lock()
 
-        def until_closed() -> None:
-            with lock:
-                way = next(turns)
-            while True:
-                way()
+    def until_closed() -> None:
+        with lock:
+            way = next(turns)
+        while True:
+            way()
 
-        raised = in_threads(machine, until_closed, len(ways), engine.close)
-        assert len(raised) == len(ways)
-        assert all(isinstance(error, kiln.InvalidArgumentError) and "closed" in str(error) for error in raised)
+    raised = in_threads(machine, until_closed, len(ways), engine.close)
+    assert len(raised) == len(ways)
+    assert all(isinstance(error, kiln.InvalidArgumentError) and "closed" in str(error) for error in raised)
 
 
 def test_replacing_the_default_engine_disturbs_no_call(machine, engine, cache):

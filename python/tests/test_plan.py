@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from machine import Array
 
@@ -104,3 +106,39 @@ def test_kernels_are_unloaded_when_asked(machine, cache):
         assert engine.unload() == 1
         with pytest.raises(kiln.NotLoadedError):
             plan.launch(*arrays())
+
+
+@pytest.mark.parametrize("progress", [None, lambda *_: None])
+def test_a_signal_whose_handler_raises_ends_the_warmup(machine, tmp_path, progress):
+    class Rang(BaseException):
+        pass
+
+    def ring(*_: object) -> None:
+        raise Rang
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with kiln.Engine(driver=machine.driver, cache_root=tmp_path / "empty") as engine, pytest.raises(Rang):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            engine.warmup([Call(GEMM, *specs(m)) for m in range(1, 33)], progress=progress)
+            signal.pause()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_warmup_says_what_it_cannot_take(machine, engine):
+    with pytest.raises(kiln.ArgumentTypeError, match="kiln.Call.*str"):
+        kiln.warmup(["rmsnorm"])
+    for jobs in (-1, 1 << 40):
+        with pytest.raises(kiln.InvalidArgumentError, match="jobs"):
+            kiln.warmup([], jobs=jobs)
+    with pytest.raises(kiln.InvalidArgumentError) as caught:
+        kiln.warmup([Call(GEMM, Array((3, 512), "f32"), specs()[1])])
+    assert str(caught.value).count(GEMM) == 1
+
+
+def test_any_time_can_be_waited_for(machine, engine):
+    prefetch = kiln.prefetch(GEMM, *specs())
+    assert prefetch.wait(float("inf"))
+    assert prefetch.wait(1e12)

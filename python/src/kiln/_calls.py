@@ -5,14 +5,14 @@ torch's tensors come here when something was left out or asked for; else the lau
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _native
 from ._dtypes import dtype_name
-from ._errors import ArgumentTypeError, Error
+from ._errors import ArgumentTypeError, Error, InvalidArgumentError
 from ._launch_options import DEFAULTS, LaunchOptions
-from ._producers import NoMemory, Producer, Torch, host_view, in_host_memory, producer_of, stream_handle
+from ._producers import NoMemory, Producer, Torch, host_view, in_host_memory, on_host, producer_of, stream_handle
 from ._registry import Arg, Op
 from ._shapes import allocatable, dtype_source, output_shapes
 from ._spec import TensorSpec
@@ -29,12 +29,26 @@ def admit(cls: type, torch: Any) -> None:
 
 
 def is_plain(tensor: Any) -> bool:
-    """False for a complex view of torch's that is conjugated only when it is read, which no DLPack can say."""
-    return not hasattr(tensor, "is_conj") or not tensor.is_conj()
+    """False for a view of torch's that is conjugated or negated only when it is read, which no DLPack can say. Asked of what may
+    be lazy alone."""
+    if tensor is None:
+        return True
+    try:
+        return not (tensor.is_neg() or tensor.is_conj())
+    except AttributeError:
+        return True
 
 
-def _named(op: Op, arg: Arg, error: Error) -> Error:
-    return type(error)(f'{op.name}: argument "{arg.name}": {error}')
+def _named(op: Op, what: str, error: Error) -> Error:
+    return type(error)(f"{op.name}: {what}: {error}")
+
+
+def _argument(arg: Arg) -> str:
+    return f'argument "{arg.name}"'
+
+
+class OutsideContract(InvalidArgumentError):
+    """What is asked of a call has an answer nonetheless."""
 
 
 class Call:
@@ -55,7 +69,7 @@ class Call:
         try:
             producer = producer_of(value)
         except ArgumentTypeError as error:
-            raise _named(self.op, arg, error) from None
+            raise _named(self.op, _argument(arg), error) from None
         if isinstance(producer, Torch):
             admit(type(value), producer.torch)
         return producer
@@ -75,10 +89,20 @@ class Call:
             source = dtype_source(self.op, arg)
             dtypes = arg.dtypes if source is None else (self._dtype(source),)
             if memory:
-                made = self.producer.empty(shapes[arg.name], dtypes, self.anchor, stream)
+                made = self._empty(arg, shapes[arg.name], dtypes, stream)
             else:
                 made = TensorSpec(shapes[arg.name], dtypes[0], device=self.producer.device_of(self.anchor))
             self.values[self.op.args.index(arg)] = made
+
+    def _empty(self, arg: Arg, shape: Sequence[int], dtypes: Sequence[str], stream: int) -> Any:
+        try:
+            return self.producer.empty(shape, dtypes, self.anchor, stream)
+        except InvalidArgumentError as error:
+            if on_host(self.anchor):
+                near = next(arg for arg, value in zip(self.op.args, self.values) if value is self.anchor)
+                host = InvalidArgumentError("expected a tensor on a CUDA device, found one in host memory")
+                raise _named(self.op, _argument(near), host) from None
+            raise _named(self.op, _argument(arg), error) from None
 
     def _value(self, arg: Arg) -> Any:
         return self.values[self.op.args.index(arg)]
@@ -89,7 +113,7 @@ class Call:
             return output_shapes(self.op, {name: producer_of(value).shape_of(value) for name, value in tensors.items()})
         except (ValueError, KeyError) as error:
             # The launch says it better where it can; a missing input is named by the signature.
-            raise ArgumentTypeError(f"{self.op.name}: {error}") from None
+            raise OutsideContract(f"{self.op.name}: {error}") from None
 
     def _dtype(self, name: str) -> str:
         value = self._value(self.op.arg(name))
@@ -98,59 +122,70 @@ class Call:
         except ValueError as error:
             raise ArgumentTypeError(f'{self.op.name}: argument "{name}": {error}') from None
 
-    def natives(self, stream: int) -> list[Any]:
-        """The values as the binding takes them."""
+    def natives(self, stream: int, memory: bool) -> list[Any]:
+        """The values as the binding takes them; with memory, for a launch."""
         natives: list[Any] = []
         for arg, value in zip(self.op.args, self.values):
             if value is None or not arg.is_tensor:
                 natives.append(value)
                 continue
-            try:
-                seen = host_view(value) if arg.host_memory else value
-                natives.append(producer_of(value).to_native(value, stream) if seen is value else seen)
-            except Error as error:
-                raise _named(self.op, arg, error) from None
-            except (BufferError, TypeError, ValueError, RuntimeError) as error:
-                raise ArgumentTypeError(f'{self.op.name}: argument "{arg.name}": its memory cannot be had by DLPack: {error}') from error
+            seen = host_view(value) if arg.host_memory else value
+            natives.append(self._native(_argument(arg), value, stream, memory, arg.is_mutated) if seen is value else seen)
         return natives
+
+    def _native(self, what: str, value: Any, stream: int, memory: bool, written: bool) -> Any:
+        try:
+            producer = producer_of(value)
+            if memory and not producer.has_memory:
+                raise ArgumentTypeError("a TensorSpec has no memory: it describes a tensor, and a launch wants the tensor")
+            return producer.to_native(value, stream, written)
+        except Error as error:
+            raise _named(self.op, what, error) from None
+        except (BufferError, TypeError, ValueError, RuntimeError) as error:
+            raise ArgumentTypeError(f"{self.op.name}: {what}: its memory cannot be had by DLPack: {error}") from error
+
+    def room(self, given: Any, stream: int, count: Callable[[], int]) -> Any:
+        """The workspace of a launch as the binding takes it: what was given, else so many bytes."""
+        if given is not None:
+            return self._native("workspace", given, stream, True, True)
+        return self.workspace(stream, count())
 
     def workspace(self, stream: int, count: int) -> Any:
         """So many bytes for a launch on the stream, of the producer's memory; None when none are needed."""
         if count == 0:
             return None
-        made = self.producer.empty((count,), ("u8",), self.anchor, stream)
+        try:
+            made = self.producer.empty((count,), ("u8",), self.anchor, stream)
+        except InvalidArgumentError as error:
+            raise _named(self.op, "workspace", error) from None
         return producer_of(made).to_native(made, stream)
 
 
 def launch(
-    engine: int, op: Op, values: Sequence[Any], stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None
+    engine: Any, op: Op, values: Sequence[Any], stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None
 ) -> Call:
+    details = _details(op, options)
     call = Call(op, values)
     handle = call.stream(stream)
     call.complete(handle, memory=True)
-    natives = call.natives(handle)
-    if workspace is not None:
-        room = producer_of(workspace).to_native(workspace, handle)
-    else:
-        count = _native.call("op_workspace_bytes", engine, op.name, *natives) if op.workspace else 0
-        room = call.workspace(handle, count)
-    _native.call("op_launch", engine, op.name, handle, room, *_details(options), *natives)
+    natives = call.natives(handle, memory=True)
+    room = call.room(workspace, handle, lambda: _native.call("op_workspace_bytes", engine, op.name, *natives) if op.workspace else 0)
+    _native.call("op_launch", engine, op.name, handle, room, *details, *natives)
     return call
 
 
-def launch_plan(plan: int, op: Op, values: Sequence[Any], stream: Any, options: LaunchOptions | None, workspace: Any) -> Call:
+def launch_plan(plan: Any, op: Op, values: Sequence[Any], stream: Any, options: LaunchOptions | None, workspace: Any) -> Call:
+    details = _details(op, options)
     call = Call(op, values)
     handle = call.stream(stream)
     call.complete(handle, memory=True)
-    if workspace is not None:
-        room = producer_of(workspace).to_native(workspace, handle)
-    else:
-        room = call.workspace(handle, _native.call("plan_workspace_bytes", plan))
-    _native.call("plan_launch", plan, handle, room, *_details(options), *call.natives(handle))
+    natives = call.natives(handle, memory=True)
+    room = call.room(workspace, handle, lambda: _native.call("plan_workspace_bytes", plan))
+    _native.call("plan_launch", plan, handle, room, *details, *natives)
     return call
 
 
-def ask(function: str, engine: int, op: Op, values: Sequence[Any]) -> Any:
+def ask(function: str, engine: Any, op: Op, values: Sequence[Any]) -> Any:
     """What is asked of a call that is not launched: its tensors' memory is not looked at."""
     return _native.call(function, engine, op.name, *described(op, values))
 
@@ -159,8 +194,12 @@ def described(op: Op, values: Sequence[Any]) -> list[Any]:
     call = Call(op, values)
     stream = call.stream(None)
     call.complete(stream, memory=False)
-    return call.natives(stream)
+    return call.natives(stream, memory=False)
 
 
-def _details(options: LaunchOptions | None) -> tuple[int, ...]:
-    return DEFAULTS if options is None else options.to_native()
+def _details(op: Op, options: LaunchOptions | None) -> tuple[int, ...]:
+    if options is None:
+        return DEFAULTS
+    if not isinstance(options, LaunchOptions):
+        raise ArgumentTypeError(f"{op.name}: options must be a kiln.LaunchOptions, found a {type(options).__name__}")
+    return options.to_native()

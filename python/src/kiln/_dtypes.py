@@ -30,7 +30,13 @@ _BY_NAME = {name: name for name in DTYPES} | {dtype.torch: name for name, dtype 
 
 def dtype_name(dtype: Any) -> str:
     """Kiln's name of a dtype of torch, numpy, CuPy or JAX, or of a name of one: "bf16" for torch.bfloat16. ValueError where Kiln has none."""
-    text = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or str(dtype)
+    if isinstance(dtype, type):
+        text = dtype.__name__  # A scalar type of numpy's.
+    elif isinstance(dtype, str):
+        text = dtype
+    else:
+        dtype = getattr(dtype, "dtype", dtype)  # JAX's scalar types have one.
+        text = getattr(dtype, "name", None) or str(dtype)
     name = _BY_NAME.get(text.removeprefix("torch."))
     if name is None:
         raise ValueError(f"Kiln has no element type {dtype!r}; it has {', '.join(DTYPES)}")

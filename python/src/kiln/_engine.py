@@ -192,7 +192,11 @@ class Engine(_native.Unique):
     def why_not(self, name: str, /, *args: Any, **kwargs: Any) -> str:
         """Why contract, policy or device rule a call out; empty when it can be made. Arguments may be TensorSpec."""
         op = self.op(name)
-        return str(_calls.ask("op_can_use", self._usable(), op, _signature.bind(op, args, kwargs)))
+        values = _signature.bind(op, args, kwargs)
+        try:
+            return str(_calls.ask("op_can_use", self._usable(), op, values))
+        except _calls.OutsideContract as reason:
+            return str(reason)
 
     def can_use(self, name: str, /, *args: Any, **kwargs: Any) -> bool:
         """Whether contract, policy and device allow a call. Arguments may be TensorSpec."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ._errors import ArgumentTypeError, InvalidArgumentError
+
 DEFAULT, ON, OFF = 0, 1, 2  # As kiln.h has them.
 
 
@@ -20,9 +22,18 @@ class LaunchOptions:
     priority: int | None = None
     memory_sync_domain: Literal["default", "remote"] = "default"
 
-    def to_native(self) -> tuple[int, ...]:
+    def __post_init__(self) -> None:
+        for name in ("pdl", "constants_ready", "serialize"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentTypeError(f"LaunchOptions: {name} is {getattr(self, name)!r}; it must be True or False")
+        if self.priority is not None and (not isinstance(self.priority, int) or not -(1 << 31) <= self.priority < 1 << 31):
+            raise ArgumentTypeError(f"LaunchOptions: priority is {self.priority!r}; it must be None or an integer of 32 bits")
         if self.memory_sync_domain not in ("default", "remote"):
-            raise ValueError(f'memory_sync_domain is {self.memory_sync_domain!r}; it must be "default" or "remote"')
+            raise InvalidArgumentError(
+                f'LaunchOptions: memory_sync_domain is {self.memory_sync_domain!r}; it must be "default" or "remote"'
+            )
+
+    def to_native(self) -> tuple[int, ...]:
         return (
             DEFAULT if self.pdl else OFF,
             DEFAULT if self.constants_ready else OFF,

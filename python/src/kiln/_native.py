@@ -3,6 +3,7 @@ Kiln does neither."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ def _load() -> Any:
     for status, cls in _errors.by_status().items():
         tvm_ffi.register_error(f"kiln.{status}", cls)
     tvm_ffi.register_error("kiln.argument_type", _errors.ArgumentTypeError)
+    tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)  # Out of a callback too.
     return tvm_ffi.load_module(str(LIBRARIES / "libkiln_python.so"))
 
 
@@ -52,8 +54,34 @@ def call(name: str, *args: Any) -> Any:
     return module().get_function(name)(*args)
 
 
-def from_capsule(capsule: Any) -> Any:
+class _Versioned(ctypes.Structure):
+    """The beginning of DLPack's DLManagedTensorVersioned, which the binding library does not look at."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+    ]
+
+
+def _check_version(capsule: Any, written: bool) -> None:
+    name = b"dltensor_versioned"
+    if not ctypes.pythonapi.PyCapsule_IsValid(ctypes.py_object(capsule), name):
+        return
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    described = _Versioned.from_address(pointer(ctypes.py_object(capsule), name))
+    if described.major != 1:
+        raise BufferError(f"it is of DLPack {described.major}.{described.minor}, and this reads 1")
+    if written and described.flags & 1:
+        raise BufferError("it is read-only, and would be written")
+
+
+def from_capsule(capsule: Any, written: bool = False) -> Any:
     """A tensor from what __dlpack__ returned."""
     import tvm_ffi
 
+    _check_version(capsule, written)
     return tvm_ffi.from_dlpack(capsule)

@@ -26,6 +26,7 @@ class Plan(_native.Unique):
         self._engine = engine  # Which must live as long.
         self._handle = handle
         self._count = len(values)
+        self._lazy = [place for place, arg in enumerate(op.args) if arg.may_be_lazy]
         self._launcher = _native.call("plan_launcher", handle)
 
     @property
@@ -43,6 +44,10 @@ class Plan(_native.Unique):
                 return
         if len(values) != self._count:
             self._all(values)
+        for place in self._lazy:
+            if not _calls.is_plain(values[place]):
+                _calls.launch_plan(self._usable(), self.op, values, None, None, None)
+                return
         self._launcher(*values)
 
     def __call__(self, *args: Any, stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None, **kwargs: Any) -> Any:

@@ -4,6 +4,7 @@ allocated. torch's tensors go the short way (see Engine.direct_types), and come 
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from . import _native
 from ._dtypes import DTYPES, dtype_name
 from ._errors import ArgumentTypeError, InvalidArgumentError
-from ._spec import CUDA, CUDA_HOST, MANAGED, TensorSpec, view
+from ._spec import CPU, CUDA, CUDA_HOST, MANAGED, TensorSpec, view
 
 # How DLPack and __cuda_array_interface__ call the legacy default stream, whose handle is null.
 LEGACY_STREAM = 1
@@ -20,16 +21,17 @@ LEGACY_STREAM = 1
 class Producer:
     """Any library with DLPack and nothing more: legacy default stream, no allocation."""
 
-    name = "this library"
+    has_memory = True
 
     def current_stream(self, device: int) -> int:
         return 0
 
-    def to_native(self, tensor: Any, stream: int) -> Any:
-        """The tensor as the binding takes it, ready for work on the stream."""
+    def to_native(self, tensor: Any, stream: int, written: bool = False) -> Any:
+        """The tensor as the binding takes it, ready for work on the stream. max_version is not asked for: without it, what is read-only is
+        the producer's to refuse."""
         if tensor.__dlpack_device__()[0] not in (CUDA, MANAGED):
-            return _native.from_capsule(tensor.__dlpack__())  # It has no stream, and the launch says what is wrong with it.
-        return _native.from_capsule(tensor.__dlpack__(stream=stream or LEGACY_STREAM))
+            return _native.from_capsule(tensor.__dlpack__(), written)  # It has no stream, and the launch says what is wrong with it.
+        return _native.from_capsule(tensor.__dlpack__(stream=stream or LEGACY_STREAM), written)
 
     def device_of(self, tensor: Any) -> int:
         kind, index = tensor.__dlpack_device__()
@@ -47,9 +49,11 @@ class Producer:
 
 
 class NoMemory(Producer):
-    """TensorSpec: nothing of it is ever launched."""
+    """TensorSpec: described, and refused where it is to be launched."""
 
-    def to_native(self, tensor: TensorSpec, stream: int) -> Any:
+    has_memory = False
+
+    def to_native(self, tensor: TensorSpec, stream: int, written: bool = False) -> Any:
         return tensor.to_native()
 
     def device_of(self, tensor: TensorSpec) -> int:
@@ -57,6 +61,11 @@ class NoMemory(Producer):
 
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: TensorSpec, stream: int) -> TensorSpec:
         return TensorSpec(tuple(shape), dtypes[0], device=like.device)
+
+
+def on_host(tensor: Any) -> bool:
+    """Whether it says by DLPack that it lies in the CPU's memory."""
+    return hasattr(tensor, "__dlpack_device__") and tensor.__dlpack_device__()[0] == CPU
 
 
 def in_host_memory(tensor: Any) -> bool:
@@ -81,13 +90,18 @@ class Torch(Producer):
             return 0  # A tensor of the CPU, which the library will refuse by its name.
         return int(self.torch.cuda.current_stream(device).cuda_stream)
 
-    def to_native(self, tensor: Any, stream: int) -> Any:
+    def to_native(self, tensor: Any, stream: int, written: bool = False) -> Any:
         if type(tensor).__torch_dispatch__ is not self.torch.Tensor.__torch_dispatch__:
             raise ArgumentTypeError(f"a {type(tensor).__name__} is no tensor with memory of its own; torch.ops.kiln has what tracers need")
-        if tensor.device.type not in ("cuda", "cpu") or tensor.layout is not self.torch.strided:
-            raise InvalidArgumentError(f"must be a dense tensor on a CUDA device, found a {tensor.layout} one on {tensor.device}")
+        if self.torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            raise ArgumentTypeError("a tensor of a functorch transform such as vmap has no memory of its own")
+        if tensor.device.type not in ("cuda", "cpu") or tensor.layout is not self.torch.strided or tensor.is_nested or tensor.is_quantized:
+            kind = "nested" if tensor.is_nested else "quantized" if tensor.is_quantized else str(tensor.layout)
+            raise InvalidArgumentError(f"must be a dense tensor on a CUDA device, found a {kind} one on {tensor.device}")
         if tensor.is_conj():
             raise InvalidArgumentError("a view that is conjugated when it is read: pass its resolve_conj()")
+        if tensor.is_neg():
+            raise InvalidArgumentError("a view that is negated when it is read: pass its resolve_neg()")
         return tensor.detach()
 
     def device_of(self, tensor: Any) -> int:
@@ -131,26 +145,52 @@ class CuPy(Producer):
         raise InvalidArgumentError(f"CuPy has no element type {' or '.join(dtypes)}: pass what is to be written, as a tensor that has it")
 
 
+def _same_stream(produced: Any, stream: int) -> None:
+    """Refuses an array of __cuda_array_interface__ that is still being made on another stream than the call's."""
+    if produced is None:
+        return
+    if not isinstance(produced, int) or produced == 0:
+        raise InvalidArgumentError(f"the stream of its __cuda_array_interface__ is {produced!r}, which the interface forbids")
+    if (0 if produced == LEGACY_STREAM else produced) != stream:
+        raise InvalidArgumentError(
+            f"an array is still being made on stream {produced:#x}, and the call is for {stream:#x}: synchronise, or pass stream="
+        )
+
+
+def _in_elements(strides: Sequence[int] | None, size: int) -> tuple[int, ...] | None:
+    if strides is None:
+        return None
+    if any(step % size for step in strides):
+        raise InvalidArgumentError(f"strides of {tuple(strides)} bytes, which are no multiples of its elements' {size}")
+    return tuple(step // size for step in strides)
+
+
 class CudaArray(Producer):
     """__cuda_array_interface__ without DLPack, as numba has it. Its description is numpy's array interface, so it has numpy's types."""
 
     _DTYPES = {"<f4": "f32", "|u1": "u8", "<i4": "i32", "<i8": "i64", "|b1": "bool", "<c8": "complex64"}
 
     def _interface(self, tensor: Any) -> dict[str, Any]:
-        return tensor.__cuda_array_interface__
+        try:
+            described = dict(tensor.__cuda_array_interface__)
+        except Exception as error:
+            raise ArgumentTypeError(f"its __cuda_array_interface__ cannot be read: {error!r}") from error
+        missing = [name for name in ("shape", "typestr", "data") if name not in described]
+        if missing:
+            raise ArgumentTypeError(f"its __cuda_array_interface__ lacks {', '.join(missing)}")
+        return described
 
-    def to_native(self, tensor: Any, stream: int) -> Any:
+    def to_native(self, tensor: Any, stream: int, written: bool = False) -> Any:
         described = self._interface(tensor)
         dtype = self.dtype_of(tensor)
-        produced = described.get("stream")
-        if produced is not None and (0 if produced == LEGACY_STREAM else produced) != stream:
-            raise InvalidArgumentError(
-                f"an array is still being made on stream {produced:#x}, and the call is for {stream:#x}: synchronise, or pass stream="
-            )
-        size = DTYPES[dtype].bits // 8
-        strides = described.get("strides")
-        steps = None if strides is None else tuple(step // size for step in strides)
-        return view(described["data"][0] or 0, dtype, CUDA, self.device_of(tensor), described["shape"], steps)
+        address, read_only = described["data"]
+        if written and read_only:
+            raise InvalidArgumentError("an array that is read-only cannot be written")
+        if described.get("mask") is not None:
+            raise InvalidArgumentError("an array with a mask, which no kernel looks at")
+        _same_stream(described.get("stream"), stream)
+        steps = _in_elements(described.get("strides"), DTYPES[dtype].bits // 8)
+        return view(address or 0, dtype, CUDA, self.device_of(tensor), described["shape"], steps)
 
     def device_of(self, tensor: Any) -> int:
         # numba's arrays know their context; the interface itself says nothing of a device.
@@ -196,8 +236,13 @@ def producer_of(tensor: Any) -> Producer:
 
 def stream_handle(stream: Any) -> int:
     """The handle of a stream: an integer, or an object of torch, CuPy, numba, or with __cuda_stream__."""
-    if isinstance(stream, int):
-        return stream
+    if isinstance(stream, bool):
+        raise ArgumentTypeError(f"stream: {stream} is no stream of torch, CuPy or numba, nor an integer")
+    if hasattr(stream, "__index__"):
+        handle = operator.index(stream)
+        if not 0 <= handle < 1 << 63:
+            raise InvalidArgumentError(f"stream: {handle} is no handle of a stream")
+        return handle
     if hasattr(stream, "__cuda_stream__"):
         protocol = stream.__cuda_stream__
         return int((protocol() if callable(protocol) else protocol)[1])

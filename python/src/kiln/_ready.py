@@ -39,6 +39,23 @@ class WarmupReport:
     failures: tuple[Failure, ...] = field(default=())
 
 
+class _Progress:
+    """What a warm-up calls after each step. An exception of the receiver, or of a signal's handler that runs here, ends the warm-up."""
+
+    def __init__(self, receiver: Callable[[int, int, str], None] | None) -> None:
+        self.receiver = receiver
+        self.raised: BaseException | None = None
+
+    def __call__(self, done: int, total: int, name: str) -> bool:
+        """Whether to go on."""
+        try:
+            if self.receiver is not None and self.raised is None:
+                self.receiver(done, total, name)
+        except BaseException as error:  # Raised again by whoever called the warm-up.
+            self.raised = error
+        return self.raised is None
+
+
 def _flat(op: Op, call: Call) -> list[Any]:
     natives = _calls.described(op, _signature.bind(op, call.args, call.kwargs))
     return [op.name, len(natives), *natives]
@@ -53,24 +70,19 @@ def warmup(
     progress: Callable[[int, int, str], None] | None,
     strict: bool,
 ) -> WarmupReport:
-    flat = [value for call in calls for value in _flat(op_of(call.name), call)]
-    raised: list[BaseException] = []
-
-    def watched(done: int, total: int, name: str) -> bool:
-        try:
-            progress(done, total, name)  # type: ignore[misc]
-        except BaseException as error:
-            raised.append(error)  # Not through the binding, which would bring another one back.
-        return not raised
-
+    if not 0 <= jobs < 1 << 31:
+        raise _errors.InvalidArgumentError(f"jobs is {jobs}; it must be a number of compiles at a time, or 0")
+    flat: list[Any] = []
+    for call in calls:
+        if not isinstance(call, Call):
+            raise _errors.ArgumentTypeError(f"a warm-up takes kiln.Call(op, arguments), found a {type(call).__name__}")
+        flat += _flat(op_of(call.name), call)
+    step = _Progress(progress)
     try:
-        told = json.loads(_native.call("warmup", engine, manifest or "", jobs, watched if progress else None, *flat))
-    except _errors.CancelledError:
-        if raised:
-            raise raised[0] from None
-        raise
-    if raised:
-        raise raised[0]
+        told = json.loads(_native.call("warmup", engine, manifest or "", jobs, step, *flat))
+    finally:
+        if step.raised is not None:
+            raise step.raised
     failures = tuple(Failure(**failure) for failure in told.pop("failures"))
     if failures and strict:
         first = failures[0]
@@ -92,4 +104,5 @@ class Prefetch(_native.Unique):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has finished, at most so many seconds. False when the time was over before. Raises what went wrong."""
-        return _native.call("prefetch_wait", self._handle, -1 if timeout is None else max(0, int(timeout * 1e9)))
+        longest = 1e9  # Seconds; as good as for ever, and a number of nanoseconds.
+        return _native.call("prefetch_wait", self._handle, -1 if timeout is None else int(max(0.0, min(timeout, longest)) * 1e9))

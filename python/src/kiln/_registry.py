@@ -55,6 +55,11 @@ class Arg:
         return self.scalar is None
 
     @property
+    def may_be_lazy(self) -> bool:
+        """Whether torch has views of its dtypes that are conjugated or negated only when they are read: complex ones and their parts."""
+        return "complex64" in self.dtypes or "f32" in self.dtypes
+
+    @property
     def is_output(self) -> bool:
         """Written, and never read."""
         return self.is_tensor and self.access == "write"

@@ -10,8 +10,9 @@ from typing import Any
 
 from . import _native
 from ._dtypes import DTYPES, dtype_name
+from ._errors import ArgumentTypeError, InvalidArgumentError
 
-CUDA, CUDA_HOST, MANAGED = 2, 3, 13  # DLPack's device types
+CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13  # DLPack's device types
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -28,6 +29,16 @@ def view(address: int, dtype: str, device_type: int, device: int, shape: Sequenc
     code, bits, *_ = DTYPES[dtype]
     steps = contiguous_strides(shape) if strides is None else strides
     return _native.call("view", address, code, bits, device_type, device, *shape, *steps)
+
+
+def _whole(what: str, values: Any, least: int | None) -> tuple[int, ...]:
+    try:
+        whole = tuple(operator.index(value) for value in values)
+    except TypeError:
+        raise ArgumentTypeError(f"TensorSpec: {what} must be whole numbers, found {values!r}") from None
+    if any(not -(1 << 62) < value < 1 << 62 or (least is not None and value < least) for value in whole):
+        raise InvalidArgumentError(f"TensorSpec: {what} is {values!r}, which no tensor has")
+    return whole
 
 
 class _Addresses:
@@ -59,11 +70,22 @@ class TensorSpec:
     strides: tuple[int, ...] | None = None
     device: int = 0
 
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__  # It is frozen from now on.
+        set_field(self, "shape", _whole("shape", self.shape, 0))
+        if self.strides is not None:
+            set_field(self, "strides", _whole("strides", self.strides, None))
+            if len(self.strides) != len(self.shape):
+                raise InvalidArgumentError(f"a TensorSpec of {len(self.shape)} axes has {len(self.strides)} strides")
+        set_field(self, "device", _whole("device", (self.device,), 0)[0])
+        try:
+            dtype_name(self.dtype)
+        except ValueError as error:
+            raise ArgumentTypeError(f"TensorSpec: {error}") from None
+
     def to_native(self) -> Any:
         name = dtype_name(self.dtype)
-        # Whole numbers, or a TypeError here: what others are asked about has its address behind this one's.
-        shape = tuple(map(operator.index, self.shape))
-        strides = contiguous_strides(shape) if self.strides is None else tuple(map(operator.index, self.strides))
-        elements = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
+        strides = contiguous_strides(self.shape) if self.strides is None else self.strides
+        elements = 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, strides))
         address = _addresses.take(max(elements, 1) * DTYPES[name].bits // 8)
-        return view(address, name, CUDA, self.device, shape, strides)
+        return view(address, name, CUDA, self.device, self.shape, strides)
