@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include <sys/types.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/object.h>
 #include <tvm/ffi/optional.h>
@@ -67,6 +68,7 @@ class EngineLife : public std::enable_shared_from_this<EngineLife> {
   void destroy() noexcept;
   void destroy_elsewhere() noexcept;
 
+  const pid_t process_;  // A forked child has none of the threads that ending it would wait for.
   kiln_engine* engine_ = nullptr;
   tvm::ffi::Optional<tvm::ffi::Function> log_;
   std::atomic<std::uint64_t> state_{kUser};  // Its owner's, until it is closed.

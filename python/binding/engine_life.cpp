@@ -2,6 +2,8 @@
 #include <thread>
 #include <utility>
 
+#include <unistd.h>
+
 #include "python/binding/engine.hpp"
 
 namespace kiln::python {
@@ -14,7 +16,8 @@ thread_local bool thread_is_silent = false;
 
 }  // namespace
 
-EngineLife::EngineLife(ffi::Optional<ffi::Function> log) : log_(std::move(log)) {}
+EngineLife::EngineLife(ffi::Optional<ffi::Function> log)
+    : process_(getpid()), log_(std::move(log)) {}
 
 void EngineLife::create(kiln_engine_options& options) {
   if (log_.has_value()) {
@@ -57,6 +60,9 @@ void EngineLife::close_elsewhere() noexcept {
 }
 
 void EngineLife::destroy() noexcept {
+  if (getpid() != process_) {
+    return;
+  }
   kiln_engine_destroy(std::exchange(engine_, nullptr));
   log_ = std::nullopt;  // It may hold the engine's owner.
 }

@@ -213,6 +213,36 @@ def test_options_of_an_engine_are_checked(tmp_path):
     assert caught.value.status in ("io", "driver_unavailable")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cache_max_bytes": -1},
+        {"compile_jobs": 10**12},
+        {"compile_jobs": "2"},
+        {"cache_max_age_seconds": 1.5},
+        {"compile_timeout_seconds": 1 << 70},
+        {"layers": "/a:/b"},
+        {"log": 3},
+        {"pdl": "no"},
+        {"check": "no"},
+    ],
+)
+def test_an_option_of_the_wrong_kind_is_named(wrong):
+    with pytest.raises(kiln.InvalidArgumentError, match=next(iter(wrong))):
+        kiln.Engine(**wrong)
+
+
+def test_an_element_type_that_kiln_has_not_is_an_answer(machine, engine):
+    class Half:
+        name = "float16"
+
+    w = TensorSpec((128, 512), "bf16")
+    assert not kiln.can_use("n128k512_gemm_bf16", TensorSpec((8, 512), Half()), w)
+    assert "element type" in kiln.why_not("n128k512_gemm_bf16", w, TensorSpec((128, 512), Half()))
+    with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "x": .*element type'):
+        kiln.plan("n128k512_gemm_bf16", TensorSpec((8, 512), Half()), w)
+
+
 def test_forbidden_compiles_are_errors_of_their_own(machine, tmp_path):
     with kiln.Engine(driver=machine.driver, cache_root=tmp_path / "empty", jit="forbid") as engine:
         x, w, out = gemm()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import pickle
+import signal
 import threading
+import time
 
 import pytest
 from machine import Array
@@ -168,3 +171,20 @@ def test_a_closed_plan_says_so_whatever_is_asked_of_it(machine, engine):
     plan.close()
     with pytest.raises(kiln.InvalidArgumentError, match="the plan was closed"):
         plan.workspace_bytes  # noqa: B018
+
+
+def test_a_forked_child_ends_though_its_parent_had_threads(machine, engine):
+    kiln.prefetch(GEMM, *specs()).wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            engine.close()
+        finally:
+            os._exit(0)
+    deadline = time.monotonic() + 60
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)

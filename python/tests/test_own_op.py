@@ -81,3 +81,23 @@ def test_a_shape_with_commas_in_an_expression_is_read():
     from kiln._own_op import _axes
 
     assert _axes("m, max(m, 2), 512") == ("m", "max(m, 2)", 512)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"args": [3]}, "args are"),
+        ({"args": [kiln.ScalarArg("a", "f64")]}, "f64"),
+        ({"args": [kiln.TensorArg("x", "f32", ("n",))]}, "shape"),
+        ({"args": [kiln.TensorArg("x", "f32", "n", access="w")]}, "access"),
+        ({"args": [kiln.ScalarArg("stream", "f32")]}, "stream"),
+        ({"kernels": [3]}, "kernels are"),
+        ({"kernels": kiln.Kernel("k", "axpy.cu", "k", params=[], grid=["1"] * 4, block=[1])}, "at most three"),
+        ({"kernels": kiln.Kernel("k", "axpy.cu", "k", params=[], grid="1", block=[1])}, "at most three"),
+        ({"kernels": kiln.Kernel("k", "axpy.cu", "k", params=[3], grid=[1], block=[1])}, "params are"),
+        ({"options": "-G"}, "options"),
+    ],
+)
+def test_what_is_no_part_of_a_description_is_named(machine, engine, changed, said):
+    with pytest.raises(kiln.InvalidArgumentError, match=f"axpy: .*{said}"):
+        register(engine, **changed)

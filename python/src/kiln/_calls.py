@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _native
-from ._dtypes import dtype_name
+from ._dtypes import NoDtype, dtype_name
 from ._errors import ArgumentTypeError, Error, InvalidArgumentError
 from ._launch_options import DEFAULTS, LaunchOptions
 from ._producers import NoMemory, Producer, Torch, host_view, in_host_memory, on_host, producer_of, stream_handle
@@ -120,7 +120,7 @@ class Call:
         try:
             return dtype_name(producer_of(value).dtype_of(value))
         except ValueError as error:
-            raise ArgumentTypeError(f'{self.op.name}: argument "{name}": {error}') from None
+            raise OutsideContract(f'{self.op.name}: argument "{name}": {error}') from None
 
     def natives(self, stream: int, memory: bool) -> list[Any]:
         """The values as the binding takes them; with memory, for a launch."""
@@ -138,7 +138,11 @@ class Call:
             producer = producer_of(value)
             if memory and not producer.has_memory:
                 raise ArgumentTypeError("a TensorSpec has no memory: it describes a tensor, and a launch wants the tensor")
+            if not producer.has_memory:
+                dtype_name(value.dtype)
             return producer.to_native(value, stream, written)
+        except NoDtype as error:
+            raise OutsideContract(f"{self.op.name}: {what}: {error}") from None
         except Error as error:
             raise _named(self.op, what, error) from None
         except (BufferError, TypeError, ValueError, RuntimeError) as error:

@@ -28,6 +28,10 @@ DTYPES = {
 _BY_NAME = {name: name for name in DTYPES} | {dtype.torch: name for name, dtype in DTYPES.items()}
 
 
+class NoDtype(ValueError):
+    """No element type of Kiln's."""
+
+
 def dtype_name(dtype: Any) -> str:
     """Kiln's name of a dtype of torch, numpy, CuPy or JAX, or of a name of one: "bf16" for torch.bfloat16. ValueError where Kiln has none."""
     if isinstance(dtype, type):
@@ -39,5 +43,5 @@ def dtype_name(dtype: Any) -> str:
         text = getattr(dtype, "name", None) or str(dtype)
     name = _BY_NAME.get(text.removeprefix("torch."))
     if name is None:
-        raise ValueError(f"Kiln has no element type {dtype!r}; it has {', '.join(DTYPES)}")
+        raise NoDtype(f"Kiln has no element type {dtype!r}; it has {', '.join(DTYPES)}")
     return name

@@ -11,10 +11,10 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from . import _calls, _native, _registry, _signature
+from . import _calls, _native, _registry, _signature, _spec
 from ._errors import ArgumentTypeError, InvalidArgumentError
 from ._launch_options import OFF, ON, LaunchOptions
-from ._own_op import Kernel, OwnArg, describe
+from ._own_op import Kernel, OwnArg, check_parts, describe
 from ._plan import Plan
 from ._ready import Call, Prefetch, WarmupReport, warmup
 from ._registry import Op
@@ -50,9 +50,6 @@ class Launchers(_native.Unique):
 
     def __init__(self, engine: Engine) -> None:
         self.__engine = weakref.ref(engine)
-
-    def forget(self) -> None:
-        self.__dict__.clear()
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):
@@ -104,30 +101,33 @@ class Engine(_native.Unique):
     ) -> None:
         self._own: dict[str, Op] = {}
         self._plans: weakref.WeakSet[Plan] = weakref.WeakSet()
+        if log is not None and not callable(log):
+            raise ArgumentTypeError(f"log is {log!r}; it must take a level and a line")
+        _switch("check", check)
         checks = _checks(check)
         if checks and log is None:
             _show_launches()
         options = {
             "cache_root": _path(cache_root),
-            "layers": [os.fspath(layer) for layer in layers],
-            "trusted_keys": [os.fspath(key) for key in trusted_keys],
-            "cache_max_bytes": cache_max_bytes,
-            "cache_max_age_seconds": cache_max_age_seconds,
-            "cache_group_shared": _switch(cache_group_shared),
-            "cache_allow_world_writable": _switch(cache_allow_world_writable),
-            "exact_toolchain": _switch(exact_toolchain),
+            "layers": _paths("layers", layers),
+            "trusted_keys": _paths("trusted_keys", trusted_keys),
+            "cache_max_bytes": _count("cache_max_bytes", cache_max_bytes, 64),
+            "cache_max_age_seconds": _count("cache_max_age_seconds", cache_max_age_seconds, 64),
+            "cache_group_shared": _switch("cache_group_shared", cache_group_shared),
+            "cache_allow_world_writable": _switch("cache_allow_world_writable", cache_allow_world_writable),
+            "exact_toolchain": _switch("exact_toolchain", exact_toolchain),
             "jit": _choice("jit", jit, _JIT),
             "nvrtc": _path(nvrtc),
             "driver": _path(driver),
             "compile_worker": _path(compile_worker),
-            "compile_in_process": _switch(compile_in_process),
-            "compile_jobs": compile_jobs,
-            "compile_timeout_seconds": compile_timeout_seconds,
-            "compile_wait_seconds": compile_wait_seconds,
+            "compile_in_process": _switch("compile_in_process", compile_in_process),
+            "compile_jobs": _count("compile_jobs", compile_jobs, 31),
+            "compile_timeout_seconds": _count("compile_timeout_seconds", compile_timeout_seconds, 63, -1),
+            "compile_wait_seconds": _count("compile_wait_seconds", compile_wait_seconds, 63, -1),
             "record": _path(record),
             "trace": _path(trace),
-            "pdl": _switch(pdl),
-            "check": _switch(check),
+            "pdl": _switch("pdl", pdl),
+            "check": _switch("check", check),
             "capture_misses": _choice("capture_misses", capture_misses, _CAPTURE_MISSES),
             "log_level": _choice("log_level", log_level or ("info" if checks else "warning"), _LEVELS),
         }
@@ -141,7 +141,7 @@ class Engine(_native.Unique):
         process ends. Calls that other threads are in finish, and the last of them ends the engine. One that nobody holds closes itself."""
         handle, self.handle = self.handle, None
         if handle is not None:
-            self.launchers.forget()
+            vars(self.launchers).clear()
             for plan in list(self._plans):
                 plan.close()
             _native.call("engine_close", handle)
@@ -150,7 +150,7 @@ class Engine(_native.Unique):
         # Not closed: another thread may be about to call what it took from here.
         handle, self.handle = self.handle, None
         if handle is not None:
-            self.launchers.forget()
+            vars(self.launchers).clear()
             _native.call("engine_release", handle)
 
     def __enter__(self) -> Engine:
@@ -273,7 +273,12 @@ class Engine(_native.Unique):
     ) -> Callable[..., Any]:
         """Adds an op with CUDA source of one's own, and returns its function. A source whose text is None is a file of `source_directory`, and
         read with everything that it includes in quotes. See docs/python.md for an example, and kiln.h for what the expressions may hold."""
+        if isinstance(kernels, Kernel):
+            kernels = [kernels]
+        args, kernels = list(args), list(kernels)
+        check_parts(name, args, kernels, options)
         folder = _path(source_directory)
+        workspace_bytes = None if workspace_bytes is None else str(workspace_bytes)
         described, op = describe(
             name, args, kernels, sources, folder, summary, family, options, workspace_bytes, min_compute_capability, pdl
         )
@@ -289,10 +294,26 @@ class Engine(_native.Unique):
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
-    return None if path is None else os.fspath(path)
+    return None if path is None else os.fsdecode(path)
 
 
-def _switch(value: bool | None) -> int | None:
+def _paths(what: str, paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        raise ArgumentTypeError(f"{what} is {paths!r}; it must be a list of paths")
+    return [os.fsdecode(path) for path in paths]
+
+
+def _count(what: str, value: int | None, bits: int, least: int = 0) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << bits:
+        raise InvalidArgumentError(f"{what} is {value!r}; it must be a whole number, at least {least} and below 2**{bits}")
+    return value
+
+
+def _switch(what: str, value: bool | None) -> int | None:
+    if value is not None and not isinstance(value, bool):
+        raise InvalidArgumentError(f"{what} is {value!r}; it must be True, False or None")
     return None if value is None else ON if value else OFF
 
 
@@ -329,6 +350,16 @@ class _Default:
 _default = _Default()
 
 
+def _after_fork() -> None:
+    # Whoever held a lock is not there to give it back.
+    _default.lock = threading.Lock()
+    _native.renew_lock()
+    _spec.renew_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def default_engine() -> Engine:
     """The engine that this package's functions share; made with the default options when it is first needed."""
     engine = _default.engine
@@ -337,7 +368,7 @@ def default_engine() -> Engine:
             engine = _default.engine
             if engine is None:
                 engine = _default.engine = Engine()
-                fast.forget()
+                vars(fast).clear()
     return engine
 
 
@@ -349,14 +380,11 @@ def set_default_engine(engine: Engine | None) -> None:
         engine._usable()
     with _default.lock:
         _default.engine = engine
-        fast.forget()
+        vars(fast).clear()
 
 
 class Fast:
     """The launchers of the default engine, as the functions of _ops call them."""
-
-    def forget(self) -> None:
-        self.__dict__.clear()
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):

@@ -42,6 +42,11 @@ class Unique:
         raise TypeError(f"a kiln.{type(self).__name__} can neither be copied nor pickled: it stands for something of this process")
 
 
+def renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
 def loaded() -> bool:
     return _module is not None
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ._errors import InvalidArgumentError
 from ._registry import Access, Arg, Op, parse_dim
 
 ScalarType = Literal["i32", "i64", "f32", "bool"]
@@ -115,7 +116,9 @@ def _arg(arg: OwnArg) -> dict[str, Any]:
 def _param(param: Param | str, args: dict[str, OwnArg]) -> dict[str, Any]:
     if isinstance(param, str):
         if param not in args:
-            raise ValueError(f'a parameter is called "{param}", which is no argument; there are {", ".join(args)}. See Param for the rest')
+            raise InvalidArgumentError(
+                f'a parameter is called "{param}", which is no argument; there are {", ".join(args)}. See Param for the rest'
+            )
         return {"source": _SCALAR if isinstance(args[param], ScalarArg) else _DATA, "name": param}
     return {"source": param.source, "name": param.name, "axis": param.axis, "type": _TYPES[param.type]}
 
@@ -133,6 +136,31 @@ def _kernel(kernel: Kernel, args: dict[str, OwnArg]) -> dict[str, Any]:
         "dynamic_shared_bytes": None if shared is None else str(shared),
         "cooperative": int(kernel.cooperative),
     }
+
+
+def check_parts(name: Any, args: Sequence[OwnArg], kernels: Sequence[Kernel], options: Sequence[str]) -> None:
+    """InvalidArgumentError for what is of the wrong kind, which the library would not get to see."""
+
+    def want(fits: bool, what: str, found: Any) -> None:
+        if not fits:
+            raise InvalidArgumentError(f"register_op: {name}: {what}, found {found!r}")
+
+    want(isinstance(name, str) and "\0" not in name, "an op's name is a str", name)
+    want(not isinstance(options, str), "options are a list of str", options)
+    for arg in args:
+        want(isinstance(arg, (TensorArg, ScalarArg)), "args are TensorArg or ScalarArg", arg)
+        want(arg.name not in ("stream", "options", "workspace"), "an argument is called neither stream, options nor workspace", arg.name)
+        if isinstance(arg, ScalarArg):
+            want(arg.type in _TYPES, f"a scalar's type is one of {', '.join(_TYPES)}", arg.type)
+        else:
+            want(isinstance(arg.shape, str) and isinstance(arg.dtypes, str), "shape and dtypes are a str each", (arg.shape, arg.dtypes))
+            want(arg.access in _ACCESS, f"access is one of {', '.join(_ACCESS)}", arg.access)
+    for kernel in kernels:
+        want(isinstance(kernel, Kernel), "kernels are Kernel", kernel)
+        for extents in (kernel.grid, kernel.block, kernel.cluster):
+            want(not isinstance(extents, str) and len(extents) <= 3, "grid, block and cluster are lists of at most three", extents)
+        for param in kernel.params:
+            want(isinstance(param, (Param, str)), "params are Param or arguments' names", param)
 
 
 def _axes(shape: str) -> tuple[int | str, ...]:

@@ -1,5 +1,5 @@
 """The libraries that tensors come from: what their current stream is, how one of their tensors reaches the library, and how another one is
-allocated. torch's tensors go the short way (see Engine.direct_types), and come here for what that cannot do."""
+allocated. torch's tensors go the short way (see _calls.direct_types), and come here for what that cannot do."""
 
 from __future__ import annotations
 

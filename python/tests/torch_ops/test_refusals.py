@@ -36,3 +36,26 @@ def test_a_fake_tensor_of_the_wrong_rank_is_refused_by_its_arguments_name():
         x, w = torch.empty(8, dtype=torch.bfloat16, device="cuda"), torch.empty(8, dtype=torch.bfloat16, device="cuda")
         with pytest.raises(ValueError, match='argument "x" must have the shape'):
             torch.ops.kiln.rmsnorm.functional(x, w, 1e-6)
+
+
+def test_what_torch_conjugates_or_negates_only_when_it_is_read_is_refused():
+    turned = torch.zeros(4, 8, dtype=torch.complex64).conj()
+    kinds = {"resolve_neg": lambda: kiln.row_argmax(torch.imag(turned), out=torch.zeros(4, dtype=torch.int64))}
+    freqs, positions = torch.zeros(8, 32, dtype=torch.complex64).conj(), torch.zeros(2, dtype=torch.int64)
+    heads = torch.zeros(2, 3, 512, dtype=torch.bfloat16, device="cpu")
+    kinds["resolve_conj"] = lambda: kiln.rope_inplace(heads, freqs, positions)
+    for said, call in kinds.items():
+        for _ in range(2):  # The first call of a type goes the long way.
+            with pytest.raises(kiln.InvalidArgumentError, match=said):
+                call()
+
+
+def test_a_tensor_without_memory_of_its_own_is_named():
+    x, w, out = torch.zeros(3, 512).bfloat16(), torch.zeros(128, 512).bfloat16(), torch.zeros(3, 128).bfloat16()
+    for _ in range(2):
+        with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "x": .*meta'):
+            kiln.n128k512_gemm_bf16(x.to("meta"), w, out=out)
+        with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "x": .*sparse'):
+            kiln.n128k512_gemm_bf16(x.to_sparse(), w, out=out)
+        with pytest.raises(kiln.InvalidArgumentError, match='n128k512_gemm_bf16: argument "x": .*functorch'):
+            torch.vmap(lambda rows: kiln.n128k512_gemm_bf16(rows, w))(x[None])
