@@ -44,7 +44,7 @@ def launch(name: str, /, *args: Any, stream: Any = None, options: LaunchOptions 
 
 
 def can_use(name: str, /, *args: Any, **kwargs: Any) -> bool:
-    """Whether contract, policy and device allow a call. Arguments may be TensorSpec."""
+    """Whether contract, policy and, where there is a driver, the device allow a call. Arguments may be TensorSpec."""
     return default_engine().can_use(name, *args, **kwargs)
 
 

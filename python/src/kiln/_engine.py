@@ -199,7 +199,7 @@ class Engine(_native.Unique):
             return str(reason)
 
     def can_use(self, name: str, /, *args: Any, **kwargs: Any) -> bool:
-        """Whether contract, policy and device allow a call. Arguments may be TensorSpec."""
+        """Whether contract, policy and, where there is a driver, the device allow a call. Arguments may be TensorSpec."""
         return not self.why_not(name, *args, **kwargs)
 
     def workspace_bytes(self, name: str, /, *args: Any, **kwargs: Any) -> int:

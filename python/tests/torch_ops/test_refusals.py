@@ -18,13 +18,24 @@ def test_a_tensor_of_the_host_is_refused_by_its_arguments_name():
         torch.ops.kiln.rope_inplace(heads, freqs, torch.zeros(2, dtype=torch.int64))
 
 
+def own_kernel(params):
+    return kiln.Kernel("scale", "scale.cu", "scale<1>", params=[*params, kiln.Param.expression("n")], grid=[1], block=[32])
+
+
 def test_an_op_of_ones_own_becomes_an_operator_once():
     source = "template <int> __global__ void scale(float a, const float* x, float* y, long long n) {}"
     args = [kiln.ScalarArg("a", "f32"), kiln.TensorArg("x", "f32", "n"), kiln.TensorArg("y", "f32", "n", access="write")]
-    kernel = kiln.Kernel("scale", "scale.cu", "scale<1>", params=["a", "x", "y", kiln.Param.expression("n")], grid=[1], block=[32])
-    kiln.register_op("torch_test_scale", args=args, kernels=[kernel], sources={"scale.cu": source})
+    kiln.register_op("torch_test_scale", args=args, kernels=[own_kernel(["a", "x", "y"])], sources={"scale.cu": source})
     kiln.torch.register("torch_test_scale")
     kiln.torch.register("torch_test_scale")
+    kept = kiln.default_engine()
+    try:
+        kiln.set_default_engine(kiln.Engine())
+        kiln.register_op("torch_test_scale", args=args[1:], kernels=[own_kernel(["x", "y"])], sources={"scale.cu": source})
+        with pytest.raises(kiln.InvalidArgumentError, match="torch_test_scale has other arguments already"):
+            kiln.torch.register("torch_test_scale")
+    finally:
+        kiln.set_default_engine(kept)
     operator = torch.ops.kiln.torch_test_scale
     assert str(operator.functional._schema) == "kiln::torch_test_scale.functional(float a, Tensor x) -> Tensor"
     with pytest.raises(kiln.InvalidArgumentError, match='torch_test_scale: argument "x": expected a tensor on a CUDA device'):

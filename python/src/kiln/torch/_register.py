@@ -11,6 +11,7 @@ import torch
 from .. import _shapes
 from .._dtypes import DTYPES
 from .._engine import fast
+from .._errors import InvalidArgumentError
 from .._producers import host_view
 from .._registry import Op
 from ._schema import PLAIN, Overload, is_disguised, overloads
@@ -176,6 +177,8 @@ def _launcher(op: Op) -> Callable[..., None]:
 def register(op: Op) -> None:
     """Makes an op a PyTorch operator. Once is enough, and a second time does nothing."""
     if op.name in _registered:
+        if _registered[op.name].args != op.args:
+            raise InvalidArgumentError(f"torch.ops.kiln.{op.name} has other arguments already: an operator stays what it was first")
         return
     forms = overloads(op)
     for overload in forms:
