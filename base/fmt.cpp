@@ -4,6 +4,7 @@
 // same header; its templates below are the ones that fmt/format.h declares extern or never defines.
 //
 // Weak, so that a user's program may link another copy of the same fmt.
+// NOLINTNEXTLINE(readability-identifier-naming): the name is what fmt looks for.
 #define FMT_API __attribute__((weak))
 #include <fmt/format-inl.h>
 
