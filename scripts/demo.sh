@@ -23,7 +23,7 @@ say "the same again: every kernel comes from the cache"
 "$kiln" prebuild --arch sm_90a,sm_100a --op '*_gemm_bf16' --cache "$cache"
 
 export KILN_CACHE_DIR=$cache
-say "what this machine has"
+say "what this machine has (without a GPU, the ops are looked at for the newest architecture that can be compiled here)"
 "$kiln" doctor || true
 if [ -e /dev/nvidiactl ] || command -v nvidia-smi >/dev/null; then
   for op in n128k512_gemm_bf16 n32k5120_gemm_bf16; do
