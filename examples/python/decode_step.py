@@ -9,7 +9,11 @@ import statistics
 import sys
 import time
 
-import torch
+try:
+    import torch
+except ImportError:
+    print("decode_step: torch is not installed here, and it is what makes the tensors: pip install torch", file=sys.stderr)
+    sys.exit(77)
 
 import kiln
 import kiln.torch  # Registers torch.ops.kiln.
