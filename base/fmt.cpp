@@ -1,7 +1,8 @@
 // fmt's functions, compiled once for every layer. Debian ships fmt's headers and a shared library,
 // which a program that is copied to another machine could not bring along, and header-only fmt is
-// compiled again in each of some 300 files. This is what fmt's own archive holds, made from the
-// same header; its templates below are the ones that fmt/format.h declares extern or never defines.
+// compiled again in every file that includes it. This is what fmt's own archive holds, made from
+// the same header; its templates below are the ones that fmt/format.h declares extern or never
+// defines.
 //
 // Weak, so that a user's program may link another copy of the same fmt.
 // NOLINTNEXTLINE(readability-identifier-naming): the name is what fmt looks for.
