@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BLOCK = """
 import sys
 class Refuse:
@@ -68,3 +70,26 @@ except kiln.DriverUnavailableError as error:
     print(error.status)
 """
     assert run(code, tmp_path).strip() == "driver_unavailable"
+
+
+def fake_torch(folder: Path, rules: str) -> None:
+    """A torch of which nothing is there but what its compiler is told."""
+    package = folder / "torch" / "_dynamo"
+    package.mkdir(parents=True)
+    (package / "trace_rules.py").write_text(rules)
+    for at in (package, package.parent):
+        (at / "__init__.py").touch()
+
+
+@pytest.mark.parametrize("order", ["kiln, torch._dynamo.trace_rules as rules", "torch._dynamo.trace_rules as rules, kiln"])
+def test_the_compiler_of_torch_is_told_to_leave_the_package_alone_whichever_comes_first(tmp_path, order):
+    fake_torch(tmp_path, "added = []\ndef add(name):\n    added.append(name)\n")
+    finders = run("import sys; print(len(sys.meta_path))", tmp_path).strip()
+    told = run(f"import {order}, sys; print(rules.added, len(sys.meta_path))", tmp_path, PYTHONPATH=str(tmp_path))
+    assert told.split() == ["['kiln']", finders]
+
+
+def test_a_torch_whose_compiler_is_told_otherwise_is_imported_all_the_same(tmp_path):
+    fake_torch(tmp_path, "")
+    code = "import kiln, torch._dynamo.trace_rules as rules; print(rules.__name__)"
+    assert run(code, tmp_path, PYTHONPATH=str(tmp_path)).strip() == "torch._dynamo.trace_rules"

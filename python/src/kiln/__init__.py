@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _ops
+from . import _ops, _tracing
 from ._engine import Engine, default_engine, set_default_engine
 from ._errors import (
     ArgumentTypeError,
@@ -36,6 +36,8 @@ from ._plan import Plan
 from ._ready import Call, Failure, Prefetch, WarmupReport
 from ._spec import TensorSpec
 from ._version import __version__
+
+_tracing.leave_alone()
 
 
 def launch(name: str, /, *args: Any, stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None, **kwargs: Any) -> Any:
