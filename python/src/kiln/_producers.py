@@ -136,7 +136,9 @@ class CuPy(Producer):
 
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
         cupy = self.cupy
-        there = cupy.cuda.ExternalStream(stream, like.device.id) if stream else cupy.cuda.Stream.null
+        there: Any = contextlib.nullcontext()
+        if self.current_stream(like.device.id) != stream:
+            there = cupy.cuda.ExternalStream(stream, like.device.id) if stream else cupy.cuda.Stream.null
         for name in dtypes:
             with contextlib.suppress(TypeError, ValueError):
                 dtype = cupy.dtype(DTYPES[name].numpy)

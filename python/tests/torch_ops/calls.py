@@ -96,6 +96,13 @@ def by_launch(op, call, outputs):
     return {**fresh(call), **outputs.tensors}
 
 
+def by_position(overload, given):
+    """The same arguments, by position as far as the schema allows. torch's compiler takes a keyword called `out` for one of its own functions',
+    whose rows may not lie apart."""
+    names = [argument.name for argument in overload._schema.arguments if not argument.kwarg_only]
+    return [given.get(name) for name in names], {name: value for name, value in given.items() if name not in names}
+
+
 def by_function(op, call, outputs):
     """The arguments of the overload that allocates: without what it returns."""
     returned = {arg.name for arg in _shapes.allocatable(op)}

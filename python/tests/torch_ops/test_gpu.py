@@ -4,7 +4,7 @@ package and through the operators; compiled; replayed from CUDA graphs with othe
 import bounds
 import pytest
 import torch
-from calls import Outputs, by_function, by_launch, copy_with_gaps, differences, for_opcheck, some
+from calls import Outputs, by_function, by_launch, by_position, copy_with_gaps, differences, for_opcheck, some
 from compare import difference
 from expected import expected
 from inputs import GROUPS, Draw
@@ -121,7 +121,8 @@ def compiled_differs(name, call, run):
     outputs = Outputs(op, call, "cuda")
     outputs.poison()
     given = by_launch(op, call, outputs)
-    run(given)
+    args, named = by_position(operator(name).default, given)
+    run(args, named)
     want = {output: values.cuda() for output, values in expected(op, call, CAPABILITY).items()}
     return differences(op, call, given, outputs, want)
 
@@ -129,7 +130,7 @@ def compiled_differs(name, call, run):
 @pytest.mark.parametrize("name", OPS)
 def test_a_compiled_call_gives_the_bits_of_an_eager_one(name):
     torch._dynamo.reset()
-    run = torch.compile(lambda given: operator(name)(**given), fullgraph=True)
+    run = torch.compile(lambda args, named: operator(name)(*args, **named), fullgraph=True)
     for call in some(name, count=2, device="cuda"):
         assert compiled_differs(name, call, run) == ""
 

@@ -6,7 +6,7 @@ import dataclasses
 import emulation
 import pytest
 import torch
-from calls import Outputs, as_bytes, by_function, by_launch, differences, for_opcheck, some
+from calls import Outputs, as_bytes, by_function, by_launch, by_position, differences, for_opcheck, some
 from compare import difference
 from expected import expected
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -117,11 +117,11 @@ def test_opcheck_finds_nothing(name):
 def compiled_call_differs(op, call, backend):
     """Empty, or what a compiled call writes wrongly."""
     torch._dynamo.reset()
-    compiled = torch.compile(lambda given: operator(op.name)(**given), fullgraph=True, backend=backend)
+    compiled = torch.compile(lambda args, named: operator(op.name)(*args, **named), fullgraph=True, backend=backend)
     outputs = Outputs(op, call, "cpu")
     outputs.poison()
     given = by_launch(op, call, outputs)
-    compiled(given)
+    compiled(*by_position(operator(op.name).default, given))
     return differences(op, call, given, outputs, expected(op, call))
 
 
@@ -129,9 +129,28 @@ def compiled_call_differs(op, call, backend):
 def test_a_compiled_call_gives_what_an_eager_one_gives(name):
     # The compiler's code for CPUs has no e8m0, whose place bytes can take.
     op = _registry.op(name)
-    call = some(name, count=1)[0]
-    assert compiled_call_differs(op, as_bytes(op, call), "inductor") == ""
-    assert compiled_call_differs(op, call, "aot_eager") == ""
+    first, *others = some(name, count=4)
+    assert compiled_call_differs(op, as_bytes(op, first), "inductor") == ""
+    for call in (first, *others):
+        assert compiled_call_differs(op, call, "aot_eager") == ""
+
+
+@pytest.mark.parametrize("name", ALLOCATING)
+def test_a_compiled_call_that_allocates_gives_what_an_eager_one_gives(name):
+    op = _registry.op(name)
+    call = as_bytes(op, some(name, count=1)[0])
+    call = dataclasses.replace(call, dtypes={})  # What is allocated has the usual type.
+    optional = {arg.name for arg in op.outputs if arg.optional}
+    for left_out in ({}, optional) if optional else ({},):
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda given: operator(name).functional(**given), fullgraph=True)
+        got, eager = [
+            run({key: value for key, value in by_function(op, call, Outputs(op, call, "cpu")).items() if key not in left_out})
+            for run in (compiled, lambda given: operator(name).functional(**given))
+        ]
+        pairs = zip(got if isinstance(got, tuple) else (got,), eager if isinstance(eager, tuple) else (eager,))
+        for arg, (mine, other) in zip(_shapes.allocatable(op), pairs):
+            assert difference(arg.name, mine, other) == "", str(call)
 
 
 def test_a_compiled_step_of_several_ops_works_on_any_number_of_rows():

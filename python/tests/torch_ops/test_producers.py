@@ -65,8 +65,9 @@ def test_jaxs_arrays_are_read_and_those_passed_to_be_written_are():
 def test_numbas_arrays_go_through_their_interface(rows):
     cuda = pytest.importorskip("numba.cuda")
     out = torch.zeros(5, dtype=torch.int64, device="cuda")
+    workspace = torch.empty(max(kiln.workspace_bytes("row_argmax", rows), 1), dtype=torch.uint8, device="cuda")
     torch.cuda.synchronize()
-    kiln.row_argmax(cuda.as_cuda_array(rows), out=cuda.as_cuda_array(out))
+    kiln.row_argmax(cuda.as_cuda_array(rows), out=cuda.as_cuda_array(out), workspace=cuda.as_cuda_array(workspace))
     torch.cuda.synchronize()
     assert difference("out", out, kiln.row_argmax(rows)) == ""
 

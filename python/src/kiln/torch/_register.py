@@ -147,6 +147,21 @@ def _decomposition(overload: Overload) -> Callable[..., None]:
     return trace
 
 
+def _composition(overload: Overload) -> Callable[..., Any]:
+    """What a trace of the overload that allocates becomes: one of the op's first, which writes."""
+    returned = [arg.name for arg in overload.returned]
+    allocate = _allocator(overload)
+    writing = getattr(torch.ops.kiln, overload.op.name)
+
+    def trace(*given: Any, **named: Any) -> Any:
+        values = _by_name(overload, given, named)
+        made = allocate(values)
+        writing(**values, **dict(zip(returned, made)))
+        return made[0] if len(made) == 1 else tuple(made)
+
+    return trace
+
+
 def implement(op: Op, launch: Callable[..., None], key: str, library: torch.library.Library | None = None) -> None:
     """Gives both forms of a registered op their kernels for a dispatch key. `launch` takes the op's arguments by position, in its order;
     what is left out, or None, is absent."""
@@ -188,4 +203,8 @@ def register(op: Op) -> None:
     implement(op, _launcher(op), "CompositeExplicitAutograd")
     if any(is_disguised(arg) for arg in op.args):
         _library.impl(forms[0].name, _decomposition(forms[0]), "CompositeImplicitAutograd")
+    for overload in forms:
+        # torch 2.11's compiler stumbles where it takes what is returned out of an operator that writes, and nothing to write was given.
+        if overload.returned and any(arg.is_mutated for arg in overload.args):
+            _library.impl(overload.name, _composition(overload), "CompositeImplicitAutograd")
     _registered[op.name] = op
