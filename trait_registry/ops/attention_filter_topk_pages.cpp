@@ -7,8 +7,9 @@
 namespace kiln::registry::ops {
 namespace {
 
-constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kManyItems = 4;
+constexpr std::int64_t kFewThreads = 32;
+constexpr std::int64_t kSomeThreads = 64;
+constexpr std::int64_t kManyThreads = 256;
 
 ArgSpec strided(const char* name, const char* summary, std::vector<DType> dtypes,
                 const char* column, Access access) {
@@ -23,19 +24,21 @@ ArgSpec strided(const char* name, const char* summary, std::vector<DType> dtypes
   return arg;
 }
 
-// With more positions than threads that the device has room for, each takes several. It changes the
-// time, never a bit.
+// Narrow CTAs spread few positions over all SMs; for many, the CTAs themselves would cost more. It
+// changes the time, never a bit.
 void choose(const Problem& problem, Traits& traits) {
-  const std::int64_t positions = problem.dim("rows") * problem.dim("k");
-  traits.set("ITEMS", positions > multiprocessors(problem.target()) * 1536 ? kManyItems : 1);
+  const std::int64_t of_an_sm =
+      problem.dim("rows") * problem.dim("k") / multiprocessors(problem.target());
+  traits.set("THREADS", of_an_sm <= kFewThreads        ? kFewThreads
+                        : of_an_sm <= 2 * kSomeThreads ? kSomeThreads
+                                                       : kManyThreads);
 }
 
 Geometry geometry(const Problem& problem, const Traits& traits) {
   Geometry geometry;
   geometry.grid.x = static_cast<std::uint32_t>(problem.dim("rows"));
-  geometry.grid.y =
-      static_cast<std::uint32_t>(ceil_div(problem.dim("k"), kThreads * traits["ITEMS"]));
-  geometry.block.x = static_cast<std::uint32_t>(kThreads);
+  geometry.grid.y = static_cast<std::uint32_t>(ceil_div(problem.dim("k"), traits["THREADS"]));
+  geometry.block.x = static_cast<std::uint32_t>(traits["THREADS"]);
   return geometry;
 }
 
@@ -51,7 +54,7 @@ std::int64_t wide_flags(const Problem& problem) {
 
 // One grid axis of CTAs of a row.
 std::string contract(const Problem& problem) {
-  constexpr std::int64_t kMost = 65535 * kThreads;
+  constexpr std::int64_t kMost = 65535 * kManyThreads;
   const std::int64_t k = problem.dim("k");
   return k <= kMost ? std::string()
                     : "k must be at most " + std::to_string(kMost) + ", found " + std::to_string(k);
@@ -92,13 +95,15 @@ Op attention_filter_topk_pages() {
   };
   op.args.back().optional = true;
   op.traits = {
-      {.name = "ITEMS", .summary = "positions that one thread takes", .domain = {1, kManyItems}},
+      {.name = "THREADS",
+       .summary = "threads of a CTA, of which each takes one position",
+       .domain = {kFewThreads, kSomeThreads, kManyThreads}},
       TraitSpec::boolean("PDL", "programmatic dependent launch"),
   };
   op.kernels = {{
       .name = "filter",
       .source = "attention/filter_topk_pages.cuh",
-      .instantiation = "kiln::filter_topk_pages<{ITEMS}, {PDL}>",
+      .instantiation = "kiln::filter_topk_pages<{THREADS}, {PDL}>",
       .params = {Param::data("scores"), Param::stride("scores", 0), Param::data("indices"),
                  Param::stride("indices", 0), Param::data("page_table"),
                  Param::stride("page_table", 0), Param::data("page_indices"),

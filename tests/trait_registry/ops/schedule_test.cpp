@@ -51,15 +51,14 @@ TEST_CASE("filter_topk_pages wants pages for the whole width") {
   CHECK(has(f.error(pages.args()), "page_size must be at least 1, found 0"));
 }
 
-TEST_CASE("filter_topk_pages has a thread for each position, and for four when there are many") {
+TEST_CASE("filter_topk_pages has a thread for each position, in CTAs that are narrow while few") {
   Fixture f("filter_topk_pages");
-  for (const std::int64_t rows : {0, 1, 64, 100, 1000}) {
-    CHECK(f.error(Pages(rows).args()).empty());
-    const std::int64_t items = choose_traits(f.op, f.problem)["ITEMS"];
-    CHECK(items == (rows > 64 && rows * 2048 > 132 * 1536 ? 4 : 1));
-    CHECK(f.geometry().grid ==
-          Dim3{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(8 / items), 1});
-  }
+  const auto [rows, threads] = GENERATE(table<std::int64_t, std::uint32_t>(
+      {{0, 32}, {1, 32}, {2, 32}, {3, 64}, {8, 64}, {9, 256}, {1000, 256}}));
+  CAPTURE(rows);
+  CHECK(f.error(Pages(rows).args()).empty());
+  CHECK(f.geometry().block == Dim3{threads, 1, 1});
+  CHECK(f.geometry().grid == Dim3{static_cast<std::uint32_t>(rows), 2048 / threads, 1});
 }
 
 struct Schedule {
