@@ -23,6 +23,7 @@ package = types.ModuleType("kiln")
 package.__path__ = [str(SOURCES)]
 sys.modules["kiln"] = package
 
+from kiln._outputs import required  # noqa: E402
 from kiln._registry import Arg, Op, parse_op  # noqa: E402
 from kiln._shapes import allocatable, dtype_source  # noqa: E402
 from kiln._signature import Parameter, parameters, returned  # noqa: E402
@@ -144,26 +145,41 @@ def docstring(op: Op) -> str:
     return "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''").lstrip()
 
 
+def short_way(op: Op) -> str:
+    """When a call can be made by the op's launcher alone: tensors of quick types, outputs that are all given or all left out."""
+    made = [arg.name for arg in allocatable(op)]
+    conditions = [f"{detail} is None" for detail in DETAILS]
+    conditions += [f"({made[0]} is None) is ({other} is None)" for other in made[1:]]
+    conditions += [f"{arg.name}.__class__ in direct_types" for arg in op.args if arg.is_tensor]
+    conditions += [f"is_plain({arg.name})" for arg in op.args if arg.may_be_lazy]
+    conditions += [f"not in_host_memory({arg.name})" for arg in op.args if arg.host_memory]
+    return "\n        and ".join(conditions)
+
+
+def making(op: Op) -> str:
+    made = [arg.name for arg in allocatable(op)]
+    if not made:
+        return ""
+    inputs = ", ".join(arg.name for arg in required(op))
+    return (
+        f"if {made[0]} is None:\n                {', '.join(made)}{',' if len(made) == 1 else ''} = made.{op.name}({inputs})\n            "
+    )
+
+
 def function(op: Op) -> str:
-    tensors = [arg.name for arg in op.args if arg.is_tensor]
     given = ", ".join(arg.name for arg in op.args)
-    short = [f"{arg.name} is not None" for arg in allocatable(op)] + [f"{detail} is None" for detail in DETAILS]
-    short += [f"{name}.__class__ in direct_types" for name in tensors]
-    short += [f"is_plain({arg.name})" for arg in op.args if arg.may_be_lazy]
-    short += [f"not in_host_memory({arg.name})" for arg in op.args if arg.host_memory]
-    condition = "\n        and ".join(short)
     outputs = ", ".join(arg.name for arg in returned(op)) or "None"
     return f'''def {op.name}({signature(op)}) -> {returns(op)}:
     """{docstring(op)}
     """
     if (
-        {condition}
+        {short_way(op)}
     ):
         try:
-            fast.{op.name}({given})
+            {making(op)}fast.{op.name}({given})
             return {outputs}
         except RuntimeError:
-            pass  # A tensor of torch's without memory, of which the long way says what it is.
+            pass  # A tensor of torch's without memory, or an output that cannot be made, of which the long way says what it is.
     return call("{op.name}", ({given},), stream, options, workspace)
 '''
 
@@ -177,6 +193,7 @@ from typing import Any
 from ._calls import direct_types, is_plain
 from ._engine import call, fast
 from ._launch_options import LaunchOptions
+from ._outputs import made
 from ._producers import in_host_memory
 
 __all__ = {names}

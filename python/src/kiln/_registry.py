@@ -70,9 +70,10 @@ class Arg:
         return self.is_tensor and self.access != "read"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Op:
-    """One op. `args` stand in the order in which a launch takes them."""
+    """One op. `args` stand in the order in which a launch takes them. Equal to itself alone, so that it is quickly found in what calls remember of
+    it."""
 
     name: str
     family: str

@@ -122,11 +122,15 @@ def output_shapes(op: Op, shapes: Mapping[str, Sequence[Any]]) -> dict[str, tupl
     return {arg.name: output_shape(arg, symbols, leading) for arg in allocatable(op)}
 
 
-@cache
 def dtype_source(op: Op, output: Arg) -> str | None:
     """The required input whose dtype an allocated output takes: the first that allows the same ones. None: it has the first of its own."""
-    if len(output.dtypes) > 1:
-        for arg in op.inputs:
-            if not arg.optional and arg.is_tensor and set(arg.dtypes) == set(output.dtypes):
-                return arg.name
-    return None
+    return _dtype_sources(op)[output.name]
+
+
+@cache
+def _dtype_sources(op: Op) -> dict[str, str | None]:
+    inputs = [arg for arg in op.inputs if arg.is_tensor and not arg.optional]
+    return {
+        output.name: next((arg.name for arg in inputs if len(output.dtypes) > 1 and set(arg.dtypes) == set(output.dtypes)), None)
+        for output in op.outputs
+    }

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import torch
 
-from .. import _shapes
-from .._dtypes import DTYPES
+from .. import _outputs
 from .._engine import fast
 from .._errors import InvalidArgumentError
 from .._producers import host_view
@@ -23,50 +21,16 @@ _library = torch.library.Library("kiln", "FRAGMENT")
 _registered: dict[str, Op] = {}
 
 
-def _dtype(name: str) -> torch.dtype:
-    return getattr(torch, DTYPES[name].torch)
-
-
 def _by_name(overload: Overload, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that are there; PyTorch leaves out those that have their default."""
     return {**dict(zip((arg.name for arg in overload.positional), given)), **named}
 
 
-def _shapes_of(op: Op, names: Sequence[str]) -> Callable[..., list[tuple[Any, ...]]]:
-    """A function of the shapes of these inputs that gives those of the allocated outputs. It remembers the last ones, but no symbolic ones."""
-
-    def work_out(*shapes: Any) -> list[tuple[Any, ...]]:
-        return list(_shapes.output_shapes(op, dict(zip(names, shapes))).values())
-
-    remembered = lru_cache(maxsize=1024)(work_out)
-
-    def shapes_of(*shapes: Any) -> list[tuple[Any, ...]]:
-        try:
-            return remembered(*shapes)
-        except TypeError:  # A symbolic extent has no hash.
-            return work_out(*shapes)
-
-    return shapes_of
-
-
 def _allocator(overload: Overload) -> Callable[[Mapping[str, Any]], list[torch.Tensor]]:
     """A function of the arguments by name that makes the outputs. Also takes fake tensors, and symbolic extents."""
-    op = overload.op
-    required = [arg for arg in op.inputs if arg.is_tensor and not arg.optional]
-    names = [arg.name for arg in required]
-    on_device = next(arg.name for arg in required if not arg.host_memory)
-    sources = [_shapes.dtype_source(op, arg) for arg in overload.returned]
-    dtypes = [_dtype(arg.dtypes[0]) for arg in overload.returned]
-    shapes_of = _shapes_of(op, names)
-
-    def allocate(values: Mapping[str, Any]) -> list[torch.Tensor]:
-        shapes = shapes_of(*[values[name].shape for name in names])
-        make = values[on_device].new_empty
-        return [
-            make(shape, dtype=dtype if source is None else values[source].dtype) for shape, source, dtype in zip(shapes, sources, dtypes)
-        ]
-
-    return allocate
+    make = _outputs.maker(overload.op)
+    names = [arg.name for arg in _outputs.required(overload.op)]
+    return lambda values: make(*[values[name] for name in names])
 
 
 def _writing(overload: Overload, launch: Callable[..., None]) -> Callable[..., None]:
