@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/optional.h>
 #include <tvm/ffi/string.h>
@@ -18,12 +17,12 @@
 
 #include "python/binding/error.hpp"
 #include "python/binding/exports.hpp"
+#include "python/binding/json.hpp"
 
 namespace kiln::python {
 namespace {
 
 namespace ffi = tvm::ffi;
-using Json = nlohmann::json;
 
 using Options = kiln_engine_options;
 template <class T>
@@ -54,15 +53,6 @@ const Fields<std::uint64_t> kLimits = {
     {"cache_max_bytes", &Options::cache_max_bytes},
     {"cache_max_age_seconds", &Options::cache_max_age_seconds},
 };
-
-// Strings of a JSON list, as C has them; refers to the JSON.
-std::vector<const char*> texts(const Json& list) {
-  std::vector<const char*> out;
-  for (const Json& text : list) {
-    out.push_back(text.get_ref<const std::string&>().c_str());
-  }
-  return out;
-}
 
 template <class T>
 bool set(Options& options, const Fields<T>& fields, const std::string& name, const Json& value) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
 
@@ -14,19 +13,12 @@
 #include "python/binding/engine.hpp"
 #include "python/binding/error.hpp"
 #include "python/binding/exports.hpp"
+#include "python/binding/json.hpp"
 
 namespace kiln::python {
 namespace {
 
 namespace ffi = tvm::ffi;
-using Json = nlohmann::json;
-
-// Null where there is none. Refers to the JSON.
-const char* text(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr
-                                                   : found->get_ref<const std::string&>().c_str();
-}
 
 std::int32_t number(const Json& object, const char* name) {
   return object.value(name, std::int32_t{0});
@@ -77,9 +69,7 @@ class OpSpec {
           {names_.back().c_str(),
            source.is_null() ? nullptr : source.get_ref<const std::string&>().c_str()});
     }
-    for (const Json& option : json.at("options")) {
-      options_.push_back(option.get_ref<const std::string&>().c_str());
-    }
+    options_ = texts(json.at("options"));
     fill(json);
   }
   OpSpec(const OpSpec&) = delete;

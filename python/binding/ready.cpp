@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/object.h>
@@ -19,6 +18,7 @@
 #include "python/binding/engine.hpp"
 #include "python/binding/error.hpp"
 #include "python/binding/exports.hpp"
+#include "python/binding/json.hpp"
 
 namespace kiln::python {
 namespace {
@@ -66,7 +66,7 @@ class Calls {
 
 struct Receivers {
   ffi::Function progress;
-  nlohmann::json failures = nlohmann::json::array();
+  Json failures = Json::array();
   std::exception_ptr raised = nullptr;
   std::optional<NoLines> python_raised = std::nullopt;
 };
@@ -101,36 +101,71 @@ void keep_failure(const char* name, kiln_status status, const char* message, voi
       {{"name", name}, {"status", kiln_status_name(status)}, {"message", message}});
 }
 
-// engine, manifest or "", jobs, progress, calls. Goes on for as long as progress returns true. What
-// became of it, as JSON; what could not be had is part of that.
-void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
-  constexpr int kFirstCall = 4;
-  const auto manifest = args[1].cast<std::string>();
-  Receivers receivers{.progress = args[3].cast<ffi::Function>()};
-  const auto engine = args[0].cast<Engine>();
-  const Use use(engine);
-  const Calls calls(use, args.data() + kFirstCall, args.size() - kFirstCall);
-  kiln_warmup_request request = KILN_INIT(kiln_warmup_request);
-  request.calls = calls.calls().data();
-  request.call_count = calls.calls().size();
-  request.manifest = manifest.empty() ? nullptr : manifest.c_str();
-  request.jobs = args[2].cast<std::int32_t>();
+template <class Request>
+void listen(Request& request, Receivers& receivers) {
   request.progress = &tell_progress;
   request.stop = &is_stopped;
   request.failed = &keep_failure;
   request.user = &receivers;
-  kiln_warmup_report report = KILN_INIT(kiln_warmup_report);
-  const kiln_status status = kiln_warmup(use.engine(), &request, &report);
+}
+
+// What the receivers raised, or what went wrong and was not told to them.
+void judge(kiln_status status, const Receivers& receivers) {
   if (receivers.raised) {
     std::rethrow_exception(receivers.raised);
   }
   if (receivers.failures.empty()) {
     check(status);
   }
-  const nlohmann::json json = {{"prepared", report.prepared}, {"failed", report.failed},
-                               {"compiled", report.compiled}, {"loaded", report.loaded},
-                               {"seconds", report.seconds},   {"failures", receivers.failures}};
+}
+
+// engine, what is asked for as JSON, progress, calls. Goes on for as long as progress returns true.
+// What became of it, as JSON; what could not be had is part of that.
+void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
+  constexpr int kFirstCall = 3;
+  const Json asked = Json::parse(args[1].cast<std::string>());
+  const std::vector<const char*> ops = texts(asked.at("ops"));
+  Receivers receivers{.progress = args[2].cast<ffi::Function>()};
+  const auto engine = args[0].cast<Engine>();
+  const Use use(engine);
+  const Calls calls(use, args.data() + kFirstCall, args.size() - kFirstCall);
+  kiln_warmup_request request = KILN_INIT(kiln_warmup_request);
+  request.calls = calls.calls().data();
+  request.call_count = calls.calls().size();
+  request.ops = ops.data();
+  request.op_count = ops.size();
+  request.manifest = text(asked, "manifest");
+  request.jobs = asked.at("jobs").get<std::int32_t>();
+  listen(request, receivers);
+  kiln_warmup_report report = KILN_INIT(kiln_warmup_report);
+  judge(kiln_warmup(use.engine(), &request, &report), receivers);
+  const Json json = {{"prepared", report.prepared}, {"failed", report.failed},
+                     {"compiled", report.compiled}, {"loaded", report.loaded},
+                     {"seconds", report.seconds},   {"failures", receivers.failures}};
   *result = ffi::String(json.dump());
+}
+
+// The same; all ops where none are named.
+ffi::String prebuild(const Engine& engine, const ffi::String& described,
+                     const ffi::Function& progress) {
+  const Json asked = Json::parse(std::string(described));
+  const std::vector<const char*> ops = texts(asked.at("ops"));
+  const std::vector<const char*> targets = texts(asked.at("targets"));
+  Receivers receivers{.progress = progress};
+  kiln_prebuild_request request = KILN_INIT(kiln_prebuild_request);
+  request.ops = ops.empty() ? nullptr : ops.data();
+  request.op_count = ops.size();
+  request.targets = targets.data();
+  request.target_count = targets.size();
+  request.jobs = asked.at("jobs").get<std::int32_t>();
+  listen(request, receivers);
+  kiln_prebuild_report report = KILN_INIT(kiln_prebuild_report);
+  const Use use(engine);
+  judge(kiln_prebuild(use.engine(), &request, &report), receivers);
+  const Json json = {{"compiled", report.compiled}, {"cached", report.cached},
+                     {"failed", report.failed},     {"skipped", report.skipped},
+                     {"seconds", report.seconds},   {"failures", receivers.failures}};
+  return json.dump();
 }
 
 // engine, op, arguments
@@ -160,6 +195,7 @@ bool prefetch_wait(const Prefetch& prefetch, std::int64_t nanoseconds) {
 }  // namespace kiln::python
 
 KILN_EXPORT_PACKED(warmup, kiln::python::warmup)
+KILN_EXPORT_TYPED(prebuild, kiln::python::prebuild)
 KILN_EXPORT_PACKED(prefetch_start, kiln::python::prefetch_start)
 KILN_EXPORT_TYPED(prefetch_poll, kiln::python::prefetch_poll)
 KILN_EXPORT_TYPED(prefetch_wait, kiln::python::prefetch_wait)

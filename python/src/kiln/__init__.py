@@ -33,7 +33,7 @@ from ._launch_options import LaunchOptions
 from ._ops import *  # noqa: F403 (every op of the registry, by name)
 from ._own_op import Kernel, OwnArg, Param, ScalarArg, TensorArg
 from ._plan import Plan
-from ._ready import Call, Failure, Prefetch, WarmupReport
+from ._ready import Call, Failure, PrebuildReport, Prefetch, WarmupReport
 from ._spec import TensorSpec
 from ._version import __version__
 
@@ -68,13 +68,26 @@ def plan(name: str, /, *args: Any, **kwargs: Any) -> Plan:
 def warmup(
     calls: Iterable[Call] = (),
     *,
+    ops: Iterable[str] = (),
     manifest: str | os.PathLike[str] | None = None,
     jobs: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
     strict: bool = True,
 ) -> WarmupReport:
-    """Finds or compiles, several at a time, what these calls need, and loads it; later ones neither compile nor load."""
-    return default_engine().warmup(calls, manifest=manifest, jobs=jobs, progress=progress, strict=strict)
+    """Finds or compiles, several at a time, what these calls need, or every call of `ops`, and loads it; later ones neither compile nor load."""
+    return default_engine().warmup(calls, ops=ops, manifest=manifest, jobs=jobs, progress=progress, strict=strict)
+
+
+def prebuild(
+    targets: Iterable[str],
+    *,
+    ops: Iterable[str] | None = None,
+    jobs: int = 0,
+    progress: Callable[[int, int, str], None] | None = None,
+    strict: bool = True,
+) -> PrebuildReport:
+    """Compiles every kernel of the ops (names or globs; None: of all) for the targets ("sm_90a") into the cache, and needs no GPU."""
+    return default_engine().prebuild(targets, ops=ops, jobs=jobs, progress=progress, strict=strict)
 
 
 def prefetch(name: str, /, *args: Any, **kwargs: Any) -> Prefetch:
@@ -136,8 +149,10 @@ __all__ = [
     "Kernel",
     "LaunchOptions",
     "NotLoadedError",
+    "OwnArg",
     "Param",
     "Plan",
+    "PrebuildReport",
     "Prefetch",
     "ScalarArg",
     "TensorArg",
@@ -150,6 +165,7 @@ __all__ = [
     "default_engine",
     "launch",
     "plan",
+    "prebuild",
     "prefetch",
     "register_op",
     "set_default_engine",

@@ -16,7 +16,7 @@ from ._errors import ArgumentTypeError, InvalidArgumentError
 from ._launch_options import OFF, ON, LaunchOptions
 from ._own_op import Kernel, OwnArg, check_parts, describe
 from ._plan import Plan
-from ._ready import Call, Prefetch, WarmupReport, warmup
+from ._ready import Call, PrebuildReport, Prefetch, WarmupReport, prebuild, warmup
 from ._registry import Op
 
 logger = logging.getLogger("kiln")
@@ -219,15 +219,29 @@ class Engine(_native.Unique):
         self,
         calls: Iterable[Call] = (),
         *,
+        ops: Iterable[str] = (),
         manifest: str | os.PathLike[str] | None = None,
         jobs: int = 0,
         progress: Callable[[int, int, str], None] | None = None,
         strict: bool = True,
     ) -> WarmupReport:
-        """Finds or compiles, several at a time, what the calls and the manifest's kernels need, and loads it into the current context. What
-        cannot be had stops nothing else; at the end it is the first one's exception or, without `strict`, in the report's failures. An
-        exception of `progress` ends it early, and is raised here."""
-        return warmup(self._usable(), self.op, calls, _path(manifest), jobs, progress, strict)
+        """Finds or compiles, several at a time, what the calls, every kernel of `ops` for this device's best target, and the manifest's kernels
+        need, and loads it into the current context. What cannot be had stops nothing else; at the end it is the first one's exception or,
+        without `strict`, in the report's failures. An exception of `progress` ends it early, and is raised here."""
+        return warmup(self._usable(), self.op, calls, ops, _path(manifest), jobs, progress, strict)
+
+    def prebuild(
+        self,
+        targets: Iterable[str],
+        *,
+        ops: Iterable[str] | None = None,
+        jobs: int = 0,
+        progress: Callable[[int, int, str], None] | None = None,
+        strict: bool = True,
+    ) -> PrebuildReport:
+        """Compiles every kernel of the ops (names, or globs over names; None: of all) for the targets ("sm_90a") into the cache, and needs no
+        GPU: what `kiln prebuild` does, for ops of one's own too. What cannot be had and `progress` are as in a warm-up."""
+        return prebuild(self._usable(), targets, ops, jobs, progress, strict)
 
     def prefetch(self, name: str, /, *args: Any, **kwargs: Any) -> Prefetch:
         """Starts to find or compile what a call needs, on another thread, and loads nothing. Arguments may be TensorSpec."""

@@ -61,35 +61,80 @@ def _flat(op: Op, call: Call) -> list[Any]:
     return [op.name, len(natives), *natives]
 
 
-def warmup(
-    engine: Any,
-    op_of: Callable[[str], Op],
-    calls: Iterable[Call],
-    manifest: str | None,
-    jobs: int,
-    progress: Callable[[int, int, str], None] | None,
-    strict: bool,
-) -> WarmupReport:
-    if not 0 <= jobs < 1 << 31:
-        raise _errors.InvalidArgumentError(f"jobs is {jobs}; it must be a number of compiles at a time, or 0")
-    flat: list[Any] = []
-    for call in calls:
-        if not isinstance(call, Call):
-            raise _errors.ArgumentTypeError(f"a warm-up takes kiln.Call(op, arguments), found a {type(call).__name__}")
-        flat += _flat(op_of(call.name), call)
+@dataclass(frozen=True)
+class PrebuildReport:
+    """Kernels that were compiled and stored, that were there, and that could not be had; pairs of an op and a target that it does not serve."""
+
+    compiled: int
+    cached: int
+    failed: int
+    skipped: int
+    seconds: float
+    failures: tuple[Failure, ...] = field(default=())
+
+
+Progress = Callable[[int, int, str], None]
+
+
+def names(what: str, given: Iterable[str]) -> list[str]:
+    if isinstance(given, (str, bytes)):
+        raise _errors.ArgumentTypeError(f"{what} is {given!r}; it must be a list of names")
+    listed = list(given)
+    for name in listed:
+        if not isinstance(name, str):
+            raise _errors.ArgumentTypeError(f"{what} has {name!r}; it must be a list of names")
+    return listed
+
+
+def _jobs(jobs: int) -> int:
+    if not isinstance(jobs, int) or not 0 <= jobs < 1 << 31:
+        raise _errors.InvalidArgumentError(f"jobs is {jobs!r}; it must be a number of compiles at a time, or 0")
+    return jobs
+
+
+def _carried_out(function: str, engine: Any, asked: dict[str, Any], progress: Progress | None, strict: bool, *calls: Any) -> dict[str, Any]:
+    """What the binding tells of it, with failures that are no exceptions."""
     step = _Progress(progress)
     try:
-        told = json.loads(_native.call("warmup", engine, manifest or "", jobs, step, *flat))
+        told = json.loads(_native.call(function, engine, json.dumps(asked), step, *calls))
     finally:
         if step.raised is not None:
             raise step.raised
-    failures = tuple(Failure(**failure) for failure in told.pop("failures"))
+    failures = tuple(Failure(**failure) for failure in told["failures"])
     if failures and strict:
         first = failures[0]
         more = f" (and {len(failures) - 1} more could not be had)" if len(failures) > 1 else ""
         named = "" if first.message.startswith(f"{first.name}: ") else f"{first.name}: "
         raise _errors.by_status().get(first.status, _errors.Error)(f"{named}{first.message}{more}")
-    return WarmupReport(**told, failures=failures)
+    return {**told, "failures": failures}
+
+
+def warmup(
+    engine: Any,
+    op_of: Callable[[str], Op],
+    calls: Iterable[Call],
+    ops: Iterable[str],
+    manifest: str | None,
+    jobs: int,
+    progress: Progress | None,
+    strict: bool,
+) -> WarmupReport:
+    asked = {"ops": names("ops", ops), "manifest": manifest, "jobs": _jobs(jobs)}
+    flat: list[Any] = []
+    for call in calls:
+        if not isinstance(call, Call):
+            raise _errors.ArgumentTypeError(f"a warm-up takes kiln.Call(op, arguments), found a {type(call).__name__}")
+        flat += _flat(op_of(call.name), call)
+    return WarmupReport(**_carried_out("warmup", engine, asked, progress, strict, *flat))
+
+
+def prebuild(
+    engine: Any, targets: Iterable[str], ops: Iterable[str] | None, jobs: int, progress: Progress | None, strict: bool
+) -> PrebuildReport:
+    asked = {"targets": names("targets", targets), "ops": [] if ops is None else names("ops", ops), "jobs": _jobs(jobs)}
+    if ops is not None and not asked["ops"]:
+        raise _errors.InvalidArgumentError("ops is empty; leave it out for every op")
+    return PrebuildReport(**_carried_out("prebuild", engine, asked, progress, strict))
 
 
 class Prefetch(_native.Unique):
