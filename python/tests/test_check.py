@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
 from machine import Array
 
 import kiln
@@ -46,3 +51,39 @@ def test_a_receiver_that_raises_stops_no_call(machine, cache):
             machine.add_memory(array.address, 1 << 24)
         engine.launch("n128k512_gemm_bf16", x, w, out=out)
     assert machine.launches()
+
+
+LOGGING = """
+import ctypes, logging, sys
+driver = sys.argv[1]
+ctypes.CDLL(driver).kiln_fake_enter(0)
+import kiln
+from machine import Array
+{before}
+engine = kiln.Engine(driver=driver, cache_root=sys.argv[2], check=True)
+{after}
+arrays = [Array((3, 512), "bf16"), Array((128, 512), "bf16"), Array((3, 128), "bf16")]
+for array in arrays:
+    ctypes.CDLL(driver).kiln_fake_add_memory(ctypes.c_uint64(array.address), ctypes.c_uint64(1 << 24), 0)
+engine.launch("n128k512_gemm_bf16", *arrays[:2], out=arrays[2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("", "", 1),
+        ("", "logging.basicConfig(level=logging.INFO)", 1),
+        ("logging.basicConfig(level=logging.INFO)", "", 1),
+        ("", "logging.getLogger('kiln').addHandler(logging.StreamHandler())", 1),
+        ("logging.getLogger('kiln').setLevel(logging.ERROR)", "", 0),
+    ],
+)
+def test_a_line_is_shown_once_whenever_the_program_sets_up_its_own_logging(machine, cache, before, after, lines):
+    code = LOGGING.format(before=before, after=after)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    result = subprocess.run(
+        [sys.executable, "-c", code, machine.driver, cache], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("launch n128k512_gemm_bf16") == lines, result.stderr

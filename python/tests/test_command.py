@@ -18,6 +18,13 @@ def test_the_kiln_command_is_installed():
     assert result.stdout.strip() == f"kiln {kiln.__version__}"
 
 
+def test_the_command_is_the_package_run_as_a_module_too(tmp_path):
+    command = [sys.executable, "-m", "kiln"]
+    assert subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.strip() == f"kiln {kiln.__version__}"
+    wrong = subprocess.run([*command, "no-such-command"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+
+
 def test_the_library_the_worker_and_the_command_are_one_build():
     names = {path.name for path in _native.LIBRARIES.iterdir()}
     assert {"kiln", "kiln-compile-worker", "libkiln_python.so"} <= names

@@ -7,6 +7,8 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -188,3 +190,21 @@ def test_a_forked_child_ends_though_its_parent_had_threads(machine, engine):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert ended == (child, 0)
+
+
+def test_a_call_while_the_process_ends_is_told_so(tmp_path):
+    code = """
+import atexit
+def late():
+    for call in (lambda: kiln.stats(), lambda: kiln.row_argmax(None, out=None)):
+        try:
+            call()
+        except kiln.InvalidArgumentError as error:
+            print(error)
+atexit.register(late)
+import kiln
+kiln.stats()
+"""
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert result.stdout.splitlines() == ["the engine was closed, since the process is ending"] * 2, result.stderr

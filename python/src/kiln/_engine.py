@@ -6,6 +6,7 @@ import atexit
 import json
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,12 +35,24 @@ def _checks(check: bool | None) -> bool:
     return os.environ.get("KILN_CHECK", "0") not in ("", "0") if check is None else check
 
 
+class _WithoutOthers(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes what no handler of the program's own gets, now or when it has one later."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        others = [handler for handler in logger.handlers if handler is not self]
+        if not others and not (logger.propagate and logging.getLogger().handlers):
+            self.stream = sys.stderr  # Which may be another by now.
+            super().emit(record)
+
+
+_without_others = _WithoutOthers()
+
+
 def _show_launches() -> None:
     """Checks write a line for each launch, at the level of information, and whoever turned them on wants to see it."""
-    if not logger.isEnabledFor(logging.INFO):
+    if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
-    if not logger.hasHandlers():
-        logger.addHandler(logging.StreamHandler())
+    logger.addHandler(_without_others)  # Once, however often.
 
 
 class Launchers(_native.Unique):
@@ -56,7 +69,7 @@ class Launchers(_native.Unique):
             raise AttributeError(name)
         engine = self.__engine()
         if engine is None:
-            raise InvalidArgumentError("the engine was closed")
+            raise InvalidArgumentError(_closed())
         made = _native.call("op_launcher", engine._usable(), name, engine.op(name).workspace)
         self.__dict__[name] = made
         return made
@@ -162,7 +175,7 @@ class Engine(_native.Unique):
     def _usable(self) -> Any:
         handle = self.handle
         if handle is None:
-            raise InvalidArgumentError("the engine was closed")
+            raise InvalidArgumentError(_closed())
         return handle
 
     def op(self, name: str) -> Op:
@@ -342,13 +355,21 @@ def _receiver(log: Callable[[int, str], None]) -> Callable[[int, str], None]:
 
 
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
+_process_ends = False
+
+
+def _closed() -> str:
+    return "the engine was closed" + (", since the process is ending" if _process_ends else "")
 
 
 @atexit.register
 def _close_all() -> None:
     # Before the interpreter goes: an engine's threads may be about to log.
+    global _process_ends
+    _process_ends = True
     for engine in list(_open):
         engine.close()
+    vars(fast).clear()
     if _native.loaded():
         _native.call("engines_silence")  # A daemon thread may still be in a call.
 
