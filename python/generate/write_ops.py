@@ -13,7 +13,6 @@ import json
 import keyword
 import pathlib
 import sys
-import textwrap
 import types
 
 SOURCES = pathlib.Path(__file__).resolve().parent.parent / "src" / "kiln"
@@ -23,15 +22,11 @@ package = types.ModuleType("kiln")
 package.__path__ = [str(SOURCES)]
 sys.modules["kiln"] = package
 
+from kiln._describe import annotation, docstring  # noqa: E402
 from kiln._outputs import required  # noqa: E402
-from kiln._registry import Arg, Op, parse_op  # noqa: E402
-from kiln._shapes import allocatable, dtype_source  # noqa: E402
-from kiln._signature import Parameter, parameters, returned  # noqa: E402
-
-# What every function takes beside its op's arguments.
-DETAILS = ("stream", "options", "workspace")
-SCALARS = {"i32": "int", "i64": "int", "f32": "float", "bool": "bool"}
-WIDTH = 140
+from kiln._registry import Op, parse_op  # noqa: E402
+from kiln._shapes import allocatable  # noqa: E402
+from kiln._signature import DETAILS, parameters, returned  # noqa: E402
 
 
 def package_names() -> set[str]:
@@ -54,9 +49,13 @@ def check_names(op: Op) -> None:
             raise SystemExit(f"{op.name}: {name!r} cannot be a name in a Python signature beside {', '.join(DETAILS)}")
 
 
-def annotation(parameter: Parameter) -> str:
-    kind = "Any" if parameter.arg.is_tensor else SCALARS[parameter.arg.scalar or ""]
-    return kind if parameter.required or kind == "Any" else f"{kind} | None"
+def escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', "'''")
+
+
+def origin(op: Op) -> str:
+    sources = ", ".join("kernel_templates/" + name for name in op.sources)
+    return f"Contract: docs/kernel_contracts.md. Family {op.family}; source {sources}."
 
 
 def signature(op: Op) -> str:
@@ -77,72 +76,6 @@ def signature(op: Op) -> str:
 def returns(op: Op) -> str:
     outputs = returned(op)
     return "None" if not outputs else "Any" if len(outputs) == 1 else f"tuple[{', '.join('Any' for _ in outputs)}]"
-
-
-def describe(op: Op, parameter: Parameter) -> str:
-    arg = parameter.arg
-    parts = [arg.summary.rstrip(".")] if arg.summary else []
-    if arg.is_tensor:
-        parts.append(f"{' or '.join(arg.dtypes)} [{', '.join(dim.text for dim in arg.shape)}], {layout(arg)}")
-        parts += {"read": [], "write": ["written"], "read_write": ["changed in place"]}[arg.access]
-        parts += ["constant: may be read before the PDL wait"] if arg.constant else []
-        parts += ["also in host memory that the device can address"] if arg.host_memory else []
-    else:
-        parts.append(arg.scalar or "")
-    if not parameter.required:
-        parts.append(made(op, arg) if arg in allocatable(op) else "may be left out")
-    return f"{arg.name}: {'; '.join(parts)}."
-
-
-def layout(arg: Arg) -> str:
-    text = "contiguous" if arg.layout == "contiguous" else "rows may be strided"
-    what = "rows" if arg.layout == "row_strided" else "begins"
-    return f"{text}, {what} on {arg.alignment}-byte boundaries" if arg.alignment > 1 else text
-
-
-def made(op: Op, arg: Arg) -> str:
-    source = dtype_source(op, arg)
-    dtype = f", of {source}'s dtype" if source else f", {arg.dtypes[0]} where the library has that" if len(arg.dtypes) > 1 else ""
-    return f"made when left out{dtype}"
-
-
-def wrapped(text: str, indent: str, hanging: str = "") -> str:
-    return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + hanging, break_on_hyphens=False, break_long_words=False
-    )
-
-
-def section(title: str, entries: list[str]) -> list[str]:
-    return ["", f"    {title}:", *(wrapped(entry, " " * 8, " " * 4) for entry in entries)] if entries else []
-
-
-def described_parameters(op: Op) -> list[str]:
-    room = "device memory of workspace_bytes, on a 256-byte boundary; allocated when left out" if op.workspace else "this op needs none"
-    return [
-        *(describe(op, parameter) for parameter in parameters(op)),
-        "stream: a stream of torch, CuPy or numba, or its handle; the tensors' current one when left out.",
-        "options: see LaunchOptions.",
-        f"workspace: {room}.",
-    ]
-
-
-def raised(op: Op) -> list[str]:
-    return [
-        "InvalidArgumentError: outside the contract; names the argument, what was expected and what was found.",
-        f"UnsupportedTargetError: the device's compute capability is below {op.min_compute_capability / 10:.1f}.",
-        "Error: no compiler, no driver, or what else went wrong; see its status.",
-    ]
-
-
-def docstring(op: Op) -> str:
-    outputs = ", ".join(arg.name for arg in returned(op))
-    lines = [wrapped(op.summary.rstrip(".") + ".", "    ")]
-    lines += section("Args", described_parameters(op))
-    lines += section("Returns", [outputs + "."] if outputs else [])
-    lines += section("Raises", raised(op))
-    sources = ", ".join("kernel_templates/" + name for name in op.sources)
-    lines += ["", wrapped(f"Contract: docs/kernel_contracts.md. Family {op.family}; source {sources}.", "    ")]
-    return "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''").lstrip()
 
 
 def short_way(op: Op) -> str:
@@ -170,7 +103,7 @@ def function(op: Op) -> str:
     given = ", ".join(arg.name for arg in op.args)
     outputs = ", ".join(arg.name for arg in returned(op)) or "None"
     return f'''def {op.name}({signature(op)}) -> {returns(op)}:
-    """{docstring(op)}
+    """{escaped(docstring(op, origin(op)))}
     """
     if (
         {short_way(op)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 from machine import Array
 
 import kiln
-from kiln import Kernel, Param, ScalarArg, TensorArg
+from kiln import Kernel, Param, ScalarArg, TensorArg, _calls, _short
 
 SOURCE = """
 template <int BLOCK>
@@ -47,6 +49,27 @@ def test_an_op_is_registered_compiled_and_launched(machine, engine):
     assert kiln.launch("py_axpy", 2, x, y, out=out) is out
     with pytest.raises(kiln.DuplicateOpError, match="py_axpy"):
         register(engine)
+
+
+def test_its_function_says_what_it_takes(engine):
+    axpy = register(engine)
+    shown = "(a: 'float', x: 'Any', y: 'Any', *, out: 'Any' = None, stream=None, options=None, workspace=None)"
+    assert str(inspect.signature(axpy)) == shown
+    for said in ("out = a * x + y.", "x: f32 [n], contiguous", "out: f32 [n], contiguous", "made when left out", "source axpy.cu"):
+        assert said in axpy.__doc__
+    odd = [ScalarArg("class", "f32"), TensorArg("x", "f32", "n", access="read_write")]
+    kernel = Kernel("axpy", "axpy.cu", "axpy<256>", params=["class", "x", "x", "x", Param.expression("n")], grid=[1], block=[256])
+    assert engine.register_op("py_odd", args=odd, kernels=[kernel], sources={"axpy.cu": SOURCE}).__doc__
+
+
+def test_it_goes_the_short_way_with_tensors_of_quick_types(machine, engine, monkeypatch):
+    axpy = register(engine)
+    x, y, out = (Array((1000,), "f32").view() for _ in range(3))
+    monkeypatch.setattr(_calls, "direct_types", _calls.direct_types | {type(x)})
+    monkeypatch.setattr(_short, "direct_types", _calls.direct_types)
+    assert axpy(2.0, x, y, out=out) is out
+    assert "py_axpy" in vars(engine.launchers)
+    assert len(machine.launches()) == 1
 
 
 def test_sources_may_be_files(machine, engine, tmp_path):

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from . import _calls, _native, _registry, _signature, _spec
+from . import _calls, _describe, _native, _registry, _short, _signature, _spec
 from ._errors import ArgumentTypeError, InvalidArgumentError
 from ._launch_options import OFF, ON, LaunchOptions
 from ._own_op import Kernel, OwnArg, check_parts, describe
@@ -199,7 +199,12 @@ class Engine(_native.Unique):
     ) -> Any:
         """Calls an op by name, with the arguments of its function."""
         op = self.op(name)
-        call = _calls.launch(self._usable(), op, _signature.bind(op, args, kwargs), stream, options, workspace)
+        values = _signature.bind(op, args, kwargs)
+        if stream is None and options is None and workspace is None:
+            launched = _short.launch(self.launchers, op, values)
+            if launched is not None:
+                return _signature.results(op, launched)
+        call = _calls.launch(self._usable(), op, values, stream, options, workspace)
         return _signature.results(op, call.values)
 
     def why_not(self, name: str, /, *args: Any, **kwargs: Any) -> str:
@@ -316,7 +321,7 @@ class Engine(_native.Unique):
             return self.launch(name, *args, **kwargs)
 
         launch.__name__ = launch.__qualname__ = name
-        launch.__doc__ = summary
+        _describe.describe_function(launch, op)
         return launch
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from . import _registry, _shapes
@@ -59,26 +59,31 @@ class NotThisWay(RuntimeError):
     """The long way makes it, or says what is wrong."""
 
 
+@cache
+def attempt(op: Op) -> Callable[..., list[Any]]:
+    """What `maker` gives for the op, made when it is first called. NotThisWay where it cannot be done."""
+    make: Callable[..., list[Any]] | None = None
+
+    def made(*tensors: Any) -> list[Any]:
+        nonlocal make
+        try:
+            if make is None:
+                make = maker(op)  # torch is there by now.
+            return make(*tensors)
+        except Exception as error:
+            raise NotThisWay from error
+
+    return made
+
+
 class Made:
-    """For each built-in op, by its name, what `maker` gives for it, as the functions of _ops call it."""
+    """`attempt` for each built-in op, by its name, as the functions of _ops call it."""
 
     def __getattr__(self, name: str) -> Callable[..., list[Any]]:
         if name.startswith("__"):
             raise AttributeError(name)
-        op = _registry.op(name)
-        make: Callable[..., list[Any]] | None = None
-
-        def attempt(*tensors: Any) -> list[Any]:
-            nonlocal make
-            try:
-                if make is None:
-                    make = maker(op)  # torch is there by now.
-                return make(*tensors)
-            except Exception as error:
-                raise NotThisWay from error
-
-        self.__dict__[name] = attempt
-        return attempt
+        found = self.__dict__[name] = attempt(_registry.op(name))
+        return found
 
 
 made = Made()

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ._errors import InvalidArgumentError
 from ._registry import Access, Arg, Op, parse_dim
+from ._signature import DETAILS
 
 ScalarType = Literal["i32", "i64", "f32", "bool"]
 
@@ -149,7 +150,7 @@ def check_parts(name: Any, args: Sequence[OwnArg], kernels: Sequence[Kernel], op
     want(not isinstance(options, str), "options are a list of str", options)
     for arg in args:
         want(isinstance(arg, (TensorArg, ScalarArg)), "args are TensorArg or ScalarArg", arg)
-        want(arg.name not in ("stream", "options", "workspace"), "an argument is called neither stream, options nor workspace", arg.name)
+        want(arg.name not in DETAILS, "an argument is called neither stream, options nor workspace", arg.name)
         if isinstance(arg, ScalarArg):
             want(arg.type in _TYPES, f"a scalar's type is one of {', '.join(_TYPES)}", arg.type)
         else:

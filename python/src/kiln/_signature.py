@@ -15,6 +15,9 @@ from ._errors import ArgumentTypeError
 from ._registry import Arg, Op
 from ._shapes import allocatable
 
+# What every op's function takes beside the op's arguments.
+DETAILS = ("stream", "options", "workspace")
+
 
 @dataclass(frozen=True)
 class Parameter:

@@ -1,6 +1,7 @@
 """The functions of the package on torch's tensors, up to the launch. Needs no GPU."""
 
 import dataclasses
+import functools
 
 import pytest
 import torch
@@ -13,15 +14,20 @@ from kiln import _calls, _engine, _registry, _shapes, _signature
 ALLOCATING = [op.name for op in _registry.ops() if _shapes.allocatable(op)]
 
 
+WAYS = {"function": lambda name: getattr(kiln, name), "by name": lambda name: functools.partial(kiln.launch, name)}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ALLOCATING)
-def test_outputs_that_are_left_out_are_made_and_handed_to_the_launcher(name, monkeypatch):
+def test_outputs_that_are_left_out_are_made_and_handed_to_the_launcher(name, way, monkeypatch):
     op, launched = _registry.op(name), []
-    monkeypatch.setitem(vars(_engine.fast), name, lambda *values: launched.append(values))
+    for launchers in (_engine.fast, kiln.default_engine().launchers):
+        monkeypatch.setitem(vars(launchers), name, lambda *values: launched.append(values))
     _calls.admit(torch.Tensor, torch)  # As the first call does.
     for call in some(name):
         call = dataclasses.replace(call, dtypes={})  # What is made has the usual type.
         want, given = expected(op, call), by_function(op, call, Outputs(op, call, "cpu"))
-        returned = getattr(kiln, name)(**given)
+        returned = WAYS[way](name)(**given)
         (values,) = launched
         launched.clear()
         by_name = dict(zip((arg.name for arg in op.args), values))
