@@ -140,7 +140,7 @@ class Call:
                 raise ArgumentTypeError("a TensorSpec has no memory: it describes a tensor, and a launch wants the tensor")
             if not producer.has_memory:
                 dtype_name(value.dtype)
-            return producer.to_native(value, stream, written)
+            return (producer.to_native if memory else producer.to_described)(value, stream, written)
         except NoDtype as error:
             raise OutsideContract(f"{self.op.name}: {what}: {error}") from None
         except Error as error:

@@ -33,6 +33,10 @@ class Producer:
             return _native.from_capsule(tensor.__dlpack__(), written)  # It has no stream, and the launch says what is wrong with it.
         return _native.from_capsule(tensor.__dlpack__(stream=stream or LEGACY_STREAM), written)
 
+    def to_described(self, tensor: Any, stream: int, written: bool = False) -> Any:
+        """The same where nothing is launched, and no memory looked at."""
+        return self.to_native(tensor, stream, written)
+
     def device_of(self, tensor: Any) -> int:
         kind, index = tensor.__dlpack_device__()
         return int(index) if kind == CUDA else 0
@@ -103,6 +107,14 @@ class Torch(Producer):
         if tensor.is_neg():
             raise InvalidArgumentError("a view that is negated when it is read: pass its resolve_neg()")
         return tensor.detach()
+
+    def to_described(self, tensor: Any, stream: int, written: bool = False) -> Any:
+        device = tensor.device
+        if type(tensor).__torch_dispatch__ is not self.torch.Tensor.__torch_dispatch__ and device.type in ("cuda", "cpu"):
+            # A tracer's: all that is asked about it is there.
+            spec = TensorSpec(tuple(tensor.shape), tensor.dtype, tuple(tensor.stride()), device.index or 0)
+            return spec.to_native(CUDA if device.type == "cuda" else CPU)
+        return self.to_native(tensor, stream, written)
 
     def device_of(self, tensor: Any) -> int:
         return tensor.device.index or 0

@@ -104,6 +104,35 @@ def bind(args: Sequence[Arg], shapes: Mapping[str, Sequence[Any]]) -> tuple[dict
     return symbols, leading
 
 
+def _expected(dim: Dim, symbols: Mapping[str, Any]) -> Any:
+    """The extent of an axis; None where symbols are missing, or one of these is a tracer's: nothing is to be asked of that."""
+    if dim.kind == "fixed":
+        return dim.value
+    needed = symbols_of(dim.text) if dim.kind == "derived" else {dim.symbol}
+    if any(not isinstance(symbols.get(name), int) for name in needed):
+        return None
+    return evaluate(dim.text, symbols) if dim.kind == "derived" else symbols[dim.symbol]
+
+
+def check(args: Sequence[Arg], shapes: Mapping[str, Sequence[Any]]) -> None:
+    """ValueError names an argument whose rank is wrong, or an extent of it, as far as extents are known. A launch says it better, but not
+    before it is made."""
+    symbols, _ = bind(args, shapes)
+    for arg in args:
+        if not arg.is_tensor or arg.name not in shapes:
+            continue
+        shape, dims = tuple(shapes[arg.name]), arg.shape
+        if dims and dims[0].kind == "leading":
+            shape, dims = shape[len(shape) - len(dims) + 1 :], dims[1:]
+        for dim, extent in zip(dims, shape):
+            expected = _expected(dim, symbols)
+            if expected is not None and isinstance(extent, int) and extent != expected:
+                written = ", ".join(dim.text for dim in arg.shape)
+                found = ", ".join(str(extent) for extent in shapes[arg.name])
+                where = "" if dim.kind == "fixed" else f", where {dim.text} is {expected}"
+                raise ValueError(f'argument "{arg.name}" must have the shape [{written}], found [{found}]{where}')
+
+
 def output_shape(arg: Arg, symbols: Mapping[str, Any], leading: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
     shape: list[Any] = []
     for dim in arg.shape:

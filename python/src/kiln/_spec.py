@@ -88,9 +88,9 @@ class TensorSpec:
             except ValueError as error:
                 raise ArgumentTypeError(f"TensorSpec: {error}") from None
 
-    def to_native(self) -> Any:
+    def to_native(self, device_type: int = CUDA) -> Any:
         name = dtype_name(self.dtype)
         strides = contiguous_strides(self.shape) if self.strides is None else self.strides
         elements = 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, strides))
         address = _addresses.take(max(elements, 1) * DTYPES[name].bits // 8)
-        return view(address, name, CUDA, self.device, self.shape, strides)
+        return view(address, name, device_type, self.device, self.shape, strides)

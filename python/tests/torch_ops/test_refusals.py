@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import kiln
 import kiln.torch
@@ -42,11 +43,47 @@ def test_an_op_of_ones_own_becomes_an_operator_once():
         operator(2.0, torch.zeros(4), torch.zeros(4))
 
 
-def test_a_fake_tensor_of_the_wrong_rank_is_refused_by_its_arguments_name():
-    with torch._subclasses.fake_tensor.FakeTensorMode():
-        x, w = torch.empty(8, dtype=torch.bfloat16, device="cuda"), torch.empty(8, dtype=torch.bfloat16, device="cuda")
-        with pytest.raises(ValueError, match='argument "x" must have the shape'):
-            torch.ops.kiln.rmsnorm.functional(x, w, 1e-6)
+def fake(*shape, dtype=torch.bfloat16):
+    return torch.empty(shape, dtype=dtype, device="cuda")
+
+
+def test_a_trace_says_what_a_launch_would_say_of_its_arguments():
+    with FakeTensorMode():
+        x, w, out = fake(8, 512), fake(128, 512), fake(8, 128)
+        wrong = {
+            r'^rmsnorm: argument "x" must have the shape .*, found 1 axes': lambda: torch.ops.kiln.rmsnorm.functional(
+                fake(8), fake(8), 1e-6
+            ),
+            r'^n128k512_gemm_bf16: argument "x" must have the shape \[m, 512\], found \[8, 5\]': lambda: operator(fake(8, 5), w, out),
+            r'^n128k512_gemm_bf16: argument "out" must .* found \[9, 128\], where m is 8': lambda: operator(x, w, fake(9, 128)),
+            r'^n128k512_gemm_bf16: argument "w" must be of bf16, found torch.float32': lambda: operator.functional(x, w.float()),
+        }
+        operator = torch.ops.kiln.n128k512_gemm_bf16
+        assert operator(x, w, out) is None
+        for said, call in wrong.items():
+            with pytest.raises(kiln.InvalidArgumentError, match=said):
+                call()
+
+
+def test_what_an_operator_is_asked_about_may_be_a_tracers():
+    with FakeTensorMode():
+        x, w = fake(8, 512), fake(128, 512)
+        assert kiln.can_use("n128k512_gemm_bf16", x, w)
+        assert 'argument "x"' in kiln.why_not("n128k512_gemm_bf16", x.float(), w)
+        assert 'argument "x"' in kiln.why_not("n128k512_gemm_bf16", x.cpu(), w)
+        with pytest.raises(kiln.ArgumentTypeError, match="no tensor with memory of its own"):
+            kiln.n128k512_gemm_bf16(x, w)
+
+
+@pytest.mark.parametrize(("name", "argument"), [("a-b", "x"), ("a.b", "x"), ("torch_test_odd", "class")])
+def test_a_name_that_pytorch_does_not_take_is_named(name, argument):
+    source = "template <int> __global__ void odd(float* x, long long n) {}"
+    kernel = kiln.Kernel("odd", "odd.cu", "odd<1>", params=[argument, kiln.Param.expression("n")], grid=[1], block=[32])
+    args = [kiln.TensorArg(argument, "f32", "n", access="read_write")]
+    kiln.register_op(name, args=args, kernels=[kernel], sources={"odd.cu": source})
+    for _ in range(2):
+        with pytest.raises(kiln.InvalidArgumentError, match=f"^{name}: PyTorch takes no .*, which is no identifier"):
+            kiln.torch.register(name)
 
 
 def test_what_torch_conjugates_or_negates_only_when_it_is_read_is_refused():

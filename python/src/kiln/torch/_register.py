@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from .. import _outputs
+from .. import _outputs, _shapes
+from .._dtypes import DTYPES
 from .._engine import fast
 from .._errors import InvalidArgumentError
 from .._producers import host_view
@@ -30,7 +32,14 @@ def _allocator(overload: Overload) -> Callable[[Mapping[str, Any]], list[torch.T
     """A function of the arguments by name that makes the outputs. Also takes fake tensors, and symbolic extents."""
     make = _outputs.maker(overload.op)
     names = [arg.name for arg in _outputs.required(overload.op)]
-    return lambda values: make(*[values[name] for name in names])
+
+    def allocate(values: Mapping[str, Any]) -> list[torch.Tensor]:
+        try:
+            return make(*[values[name] for name in names])
+        except ValueError as error:  # A wrong rank.
+            raise InvalidArgumentError(f"{overload.op.name}: {error}") from None
+
+    return allocate
 
 
 def _writing(overload: Overload, launch: Callable[..., None]) -> Callable[..., None]:
@@ -60,13 +69,38 @@ def _allocating(overload: Overload, launch: Callable[..., None]) -> Callable[...
     return kernel
 
 
+def _checker(overload: Overload) -> Callable[[Mapping[str, Any]], None]:
+    """Looks at what tensors will be like, so that a trace says what the launch would say."""
+    op = overload.op
+    tensors = [arg for arg in overload.args if arg.is_tensor]
+    allowed = {arg.name: [getattr(torch, DTYPES[dtype].torch) for dtype in arg.dtypes] for arg in tensors}
+
+    def check(values: Mapping[str, Any]) -> None:
+        given = {arg.name: values[arg.name] for arg in tensors if values.get(arg.name) is not None}
+        for name, tensor in given.items():
+            if tensor.dtype not in allowed[name]:
+                dtypes = " or ".join(op.arg(name).dtypes)
+                raise InvalidArgumentError(f'{op.name}: argument "{name}" must be of {dtypes}, found {tensor.dtype}')
+        try:
+            _shapes.check(op.args, {name: tensor.shape for name, tensor in given.items()})
+        except ValueError as error:
+            raise InvalidArgumentError(f"{op.name}: {error}") from None
+
+    return check
+
+
 def _fake(overload: Overload) -> Callable[..., Any]:
-    if not overload.returned:
+    if overload.name.endswith("." + PLAIN):  # Of which only traces of the first overload are made.
         return lambda *given, **named: None
-    allocate = _allocator(overload)
+    check = _checker(overload)
+    allocate = _allocator(overload) if overload.returned else None
 
     def fake(*given: Any, **named: Any) -> Any:
-        made = allocate(_by_name(overload, given, named))
+        values = _by_name(overload, given, named)
+        check(values)
+        if allocate is None:
+            return None
+        made = allocate(values)
         return made[0] if len(made) == 1 else tuple(made)
 
     return fake
@@ -153,12 +187,19 @@ def _launcher(op: Op) -> Callable[..., None]:
     return launch_with_host_memory if in_host_memory else launch
 
 
+def _check_names(op: Op) -> None:
+    for what, name in (("op", op.name), *(("argument", arg.name) for arg in op.args)):
+        if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
+            raise InvalidArgumentError(f"{op.name}: PyTorch takes no {what} called {name!r}, which is no identifier of Python's")
+
+
 def register(op: Op) -> None:
     """Makes an op a PyTorch operator. Once is enough, and a second time does nothing."""
     if op.name in _registered:
         if _registered[op.name].args != op.args:
             raise InvalidArgumentError(f"torch.ops.kiln.{op.name} has other arguments already: an operator stays what it was first")
         return
+    _check_names(op)
     forms = overloads(op)
     for overload in forms:
         _library.define(overload.schema, tags=_TAGS)
