@@ -98,8 +98,10 @@ class Call:
         try:
             return self.producer.empty(shape, dtypes, self.anchor, stream)
         except InvalidArgumentError as error:
+            near = next(arg for arg, value in zip(self.op.args, self.values) if value is self.anchor)
+            if isinstance(error, ArgumentTypeError):
+                raise _named(self.op, _argument(near), error) from None
             if on_host(self.anchor):
-                near = next(arg for arg, value in zip(self.op.args, self.values) if value is self.anchor)
                 host = InvalidArgumentError("expected a tensor on a CUDA device, found one in host memory")
                 raise _named(self.op, _argument(near), host) from None
             raise _named(self.op, _argument(arg), error) from None

@@ -94,9 +94,15 @@ class Torch(Producer):
             return 0  # A tensor of the CPU, which the library will refuse by its name.
         return int(self.torch.cuda.current_stream(device).cuda_stream)
 
-    def to_native(self, tensor: Any, stream: int, written: bool = False) -> Any:
-        if type(tensor).__torch_dispatch__ is not self.torch.Tensor.__torch_dispatch__:
+    def _is_tracers(self, tensor: Any) -> bool:
+        return type(tensor).__torch_dispatch__ is not self.torch.Tensor.__torch_dispatch__
+
+    def _require_memory(self, tensor: Any) -> None:
+        if self._is_tracers(tensor):
             raise ArgumentTypeError(f"a {type(tensor).__name__} is no tensor with memory of its own; torch.ops.kiln has what tracers need")
+
+    def to_native(self, tensor: Any, stream: int, written: bool = False) -> Any:
+        self._require_memory(tensor)
         if self.torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             raise ArgumentTypeError("a tensor of a functorch transform such as vmap has no memory of its own")
         if tensor.device.type not in ("cuda", "cpu") or tensor.layout is not self.torch.strided or tensor.is_nested or tensor.is_quantized:
@@ -110,8 +116,7 @@ class Torch(Producer):
 
     def to_described(self, tensor: Any, stream: int, written: bool = False) -> Any:
         device = tensor.device
-        if type(tensor).__torch_dispatch__ is not self.torch.Tensor.__torch_dispatch__ and device.type in ("cuda", "cpu"):
-            # A tracer's: all that is asked about it is there.
+        if self._is_tracers(tensor) and device.type in ("cuda", "cpu"):  # All that is asked about it is there.
             spec = TensorSpec(tuple(tensor.shape), tensor.dtype, tuple(tensor.stride()), device.index or 0)
             return spec.to_native(CUDA if device.type == "cuda" else CPU)
         return self.to_native(tensor, stream, written)
@@ -124,6 +129,7 @@ class Torch(Producer):
 
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
         torch = self.torch
+        self._require_memory(like)
         dtype = next(getattr(torch, DTYPES[name].torch) for name in dtypes if hasattr(torch, DTYPES[name].torch))
         if not like.is_cuda:
             return torch.empty(tuple(shape), dtype=dtype, device=like.device)
