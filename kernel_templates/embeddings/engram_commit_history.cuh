@@ -22,9 +22,9 @@ __global__ void __launch_bounds__(256)
                           const void* commit_lens, int requests, int length, int width, int flags) {
   constexpr uint32 kLanes = 8;
   launch_dependents<PDL>();
-  const uint32 thread = blockIdx.x * blockDim.x + threadIdx.x;
-  const uint32 request = thread / kLanes;
-  const int place = static_cast<int>(thread % kLanes);
+  // Not by way of the thread's number in the grid, which may need more than 32 bits.
+  const uint32 request = blockIdx.x * (blockDim.x / kLanes) + threadIdx.x / kLanes;
+  const int place = static_cast<int>(threadIdx.x % kLanes);
   wait_for_prerequisites<PDL>();
   const bool active = request < static_cast<uint32>(requests) && place < length;
   int64 committed = 0;

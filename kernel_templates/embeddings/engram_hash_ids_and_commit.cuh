@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(256)
     engram_commit_tokens(const int* tokens, int* history, const void* req_slots,
                          const void* out_cache_loc, int t, int order, int flags) {
   launch_dependents<PDL>();
-  const uint32 thread = blockIdx.x * blockDim.x + threadIdx.x;
-  const uint32 token = thread / kShifts;
-  const uint32 shift = thread % kShifts;
+  // Not by way of the thread's number in the grid, which may need more than 32 bits.
+  const uint32 token = blockIdx.x * (blockDim.x / kShifts) + threadIdx.x / kShifts;
+  const uint32 shift = threadIdx.x % kShifts;
   const CommitToken commits{history, out_cache_loc, static_cast<uint32>(order),
                             (flags & kWideLoc) != 0};
   wait_for_prerequisites<PDL>();

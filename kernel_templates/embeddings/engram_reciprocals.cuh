@@ -16,11 +16,11 @@ namespace kiln {
 // loaded.
 template <bool PDL>
 __global__ void __launch_bounds__(256)
-    engram_reciprocals(const int64* primes, int64* reciprocals, int64 count) {
+    engram_reciprocals(const int64* primes, int64* reciprocals, int count) {
   launch_dependents<PDL>();
-  const int64 i = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const uint32 i = blockIdx.x * blockDim.x + threadIdx.x;
   wait_for_prerequisites<PDL>();
-  if (i >= count)
+  if (i >= static_cast<uint32>(count))
     return;
   const int64 prime = load_int64(primes + i);
   if (prime < 1)

@@ -9,12 +9,12 @@ HashLaunch launch_of(const Problem& problem) {
   return HashLaunch(problem);
 }
 
-// Requests of the call, where shapes alone say how many; else -1.
-std::int64_t requests_of(const Problem& problem) {
+// Requests that a call with `real` tokens that are not padding may look up.
+std::int64_t requests_of(const Problem& problem, std::int64_t real, std::int64_t block) {
   if (problem.present("qo_indptr")) {
     return problem.dim("q") - 1;
   }
-  return problem.present("row") ? problem.dim("r") : -1;
+  return problem.present("row") ? problem.dim("r") : ceil_div(real, block);
 }
 
 std::string too_few(const char* what, std::int64_t found, std::int64_t needed) {
@@ -22,7 +22,26 @@ std::string too_few(const char* what, std::int64_t found, std::int64_t needed) {
          " requests";
 }
 
+// Empty, or which array has no element for a request. Slots are trusted to lie in the history, in
+// which none can lie when it has no row.
+std::string wrong_requests(const Problem& problem, std::int64_t requests) {
+  const std::int64_t rows = problem.dim("rows");
+  if (!problem.present("req_slots")) {
+    return rows >= requests
+               ? std::string()
+               : too_few("without req_slots, history must have a row for every request", rows,
+                         requests);
+  }
+  if (problem.dim("r") < requests) {
+    return too_few("req_slots must have an element for every request", problem.dim("r"), requests);
+  }
+  return rows >= 1 || requests == 0
+             ? std::string()
+             : too_few("history must have the rows that req_slots name", rows, requests);
+}
+
 std::string contract(const Problem& problem) {
+  constexpr std::int64_t kMostEnds = std::int64_t{1} << 31;  // Requests are counted in 31 bits.
   if (std::string wrong = hash_contract(problem); !wrong.empty()) {
     return wrong;
   }
@@ -34,20 +53,13 @@ std::string contract(const Problem& problem) {
   if ((extends ? 1 : 0) + (ragged ? 1 : 0) + (problem.present("block") ? 1 : 0) > 1) {
     return "block, row with starts, and qo_indptr are three modes, found more than one of them";
   }
-  if (ragged && problem.dim("q") < 1) {
-    return "qo_indptr must have at least one element, found none";
-  }
-  const std::int64_t requests = requests_of(problem);
-  if (ragged && problem.present("req_slots") && problem.dim("r") < requests) {
-    return too_few("req_slots must have an element for every request", problem.dim("r"), requests);
-  }
-  return !problem.present("req_slots") && problem.dim("rows") < requests
-             ? too_few("without req_slots, history must have a row for every request",
-                       problem.dim("rows"), requests)
-             : std::string();
+  return !ragged || (problem.dim("q") >= 1 && problem.dim("q") <= kMostEnds)
+             ? std::string()
+             : "qo_indptr must have between 1 and 2147483648 elements, found " +
+                   std::to_string(problem.dim("q"));
 }
 
-// In the modes DECODE and VERIFY, how many requests there are depends on scalars.
+// How many requests there are depends on scalars, and whether any is looked up.
 std::string scalar_contract(const Problem& problem, const Scalars& scalars) {
   if (std::string wrong = hash_scalar_contract(scalars); !wrong.empty()) {
     return wrong;
@@ -56,21 +68,21 @@ std::string scalar_contract(const Problem& problem, const Scalars& scalars) {
   if (block < 1) {
     return "block must be at least 1, found " + std::to_string(block);
   }
-  const std::int64_t real = scalars.integer("num_real", problem.dim("t"));
-  if (real < 0) {
-    return "num_real must not be negative, found " + std::to_string(real);
+  const std::int64_t tokens = problem.dim("t");
+  const std::int64_t num_real = scalars.integer("num_real", tokens);
+  if (num_real < 0) {
+    return "num_real must not be negative, found " + std::to_string(num_real);
   }
-  if (requests_of(problem) >= 0) {
+  const std::int64_t real = std::min(num_real, tokens);
+  if (real == 0) {
     return {};
   }
-  const std::int64_t requests = ceil_div(std::min(real, problem.dim("t")), block);
-  const bool slots = problem.present("req_slots");
-  const std::int64_t found = problem.dim(slots ? "r" : "rows");
-  return found >= requests
-             ? std::string()
-             : too_few(slots ? "req_slots must have an element for every request"
-                             : "without req_slots, history must have a row for every request",
-                       found, requests);
+  const std::int64_t requests = requests_of(problem, real, block);
+  if (problem.present("row") && requests == 0) {
+    return "starts must have an element for every request that row names, found none for " +
+           std::to_string(real) + " tokens";
+  }
+  return wrong_requests(problem, requests);
 }
 
 std::vector<ArgSpec> args() {

@@ -83,7 +83,16 @@ Op embeddings_engram_hash_ids_and_commit() {
     choose_hash(problem, traits);
     traits.set("COMMITS", launch_of(problem).fits_one_cta() ? 1 : 0);
   };
-  op.contract = hash_contract;
+  op.contract = [](const Problem& problem) {
+    if (std::string wrong = hash_contract(problem); !wrong.empty()) {
+      return wrong;
+    }
+    const std::int64_t t = problem.dim("t");
+    return problem.dim("rows") >= 1 || t == 0
+               ? std::string()
+               : "history must have the rows that req_slots name, found 0 for " +
+                     std::to_string(t) + " tokens";
+  };
   op.scalar_contract = [](const Problem&, const Scalars& scalars) {
     return hash_scalar_contract(scalars);
   };

@@ -39,7 +39,8 @@ Op embeddings_engram_reciprocals() {
       .name = "reciprocals",
       .source = "embeddings/engram_reciprocals.cuh",
       .instantiation = "kiln::engram_reciprocals<{PDL}>",
-      .params = {Param::data("primes"), Param::data("reciprocals"), Param::dim("count")},
+      .params = {Param::data("primes"), Param::data("reciprocals"),
+                 Param::dim("count", ScalarType::kI32)},
       .geometry = geometry,
   }};
   return op;

@@ -174,9 +174,9 @@ inline std::string hash_contract(const Problem& problem) {
   if (h < 1 || h > 32) {
     return "h must be between 1 and 32, found " + std::to_string(h);
   }
-  if (problem.dim("l") < 1 || hash_outputs(problem) > kMostOutputs) {
-    return "l must be at least 1, and l*(n-1)*h at most 1048576, found l = " +
-           std::to_string(problem.dim("l"));
+  const std::int64_t l = problem.dim("l");
+  if (l < 1 || l > kMostOutputs / ((n - 1) * h)) {
+    return "l must be at least 1, and l*(n-1)*h at most 1048576, found l = " + std::to_string(l);
   }
   if (problem.dim("v") < 1) {
     return "v must be at least 1, found 0";

@@ -158,6 +158,68 @@ TEST_CASE("engram_gather refuses whatever its contract does not allow, before an
   CHECK(f.error(call.args()) == "engram_gather: row_lo must not be negative, found -1");
 }
 
+TEST_CASE("engram_gather refuses what is no tensor or scalar of its, wherever it stands") {
+  Fixture f("engram_gather");
+  const GatherCall good(5, 100, 512, 4);
+  // Argument i of a good call replaced.
+  const auto error = [&](std::size_t i, const Arg& with) {
+    std::vector<Arg> args = good.args();
+    args[i] = with;
+    return f.error(args);
+  };
+  const char* const names[] = {"weight", "scale", "ids", "out"};
+  const Tensor null[] = {Tensor(nullptr, DType::kE4M3, {100, 512}),
+                         Tensor(nullptr, DType::kE8M0, {100, 4}), Tensor(nullptr, DType::kI64, {5}),
+                         Tensor(nullptr, DType::kBF16, {5, 512})};
+  const Tensor elsewhere[] = {
+      Tensor(at(0), DType::kE4M3, {100, 512}, 1), Tensor(at(1), DType::kE8M0, {100, 4}, 1),
+      Tensor(at(2), DType::kI64, {5}, 1), Tensor(at(3), DType::kBF16, {5, 512}, 1)};
+  const Tensor flat[] = {Tensor(at(0), DType::kE4M3, {100 * 512}),
+                         Tensor(at(1), DType::kE8M0, {400}), Tensor(at(2), DType::kI64, {5, 1}),
+                         Tensor(at(3), DType::kBF16, {5 * 512})};
+  const Tensor floats[] = {Tensor(at(0), DType::kF32, {100, 512}),
+                           Tensor(at(1), DType::kF32, {100, 4}), Tensor(at(2), DType::kF32, {5}),
+                           Tensor(at(3), DType::kF32, {5, 512})};
+  for (std::size_t i = 0; i < 4; ++i) {
+    CAPTURE(names[i]);
+    const std::string argument = std::string("argument \"") + names[i] + "\"";
+    CHECK(has(error(i, null[i]), argument));
+    CHECK(has(error(i, null[i]), "pointer, found null"));
+    CHECK(has(error(i, elsewhere[i]), "cuda:1"));
+    CHECK(has(error(i, flat[i]), argument + ": expected shape"));
+    CHECK(has(error(i, floats[i]), argument + ": expected dtype"));
+    CHECK(has(error(i, Arg()), argument + ": expected a tensor, found none"));
+    CHECK(has(error(i, 3), argument + ": expected a tensor, found a scalar"));
+  }
+  const Tensor apart_weight(at(0), DType::kE4M3, {100, 512}, {528, 1});
+  const Tensor apart_scale(at(1), DType::kE8M0, {100, 4}, {8, 1});
+  CHECK(has(error(0, apart_weight), "argument \"weight\": expected a contiguous tensor"));
+  CHECK(has(error(1, apart_scale), "argument \"scale\": expected a contiguous tensor"));
+  const Tensor over_scale(at(1), DType::kBF16, {5, 512});
+  const Tensor over_ids(at(2), DType::kBF16, {5, 512});
+  CHECK(has(error(3, over_scale), "shares bytes with argument \"scale\""));
+  CHECK(has(error(3, over_ids), "shares bytes with argument \"ids\""));
+  CHECK(has(error(4, 1.5), "argument \"row_lo\": expected an integer"));
+  CHECK(has(error(4, Arg()), "argument \"row_lo\": expected a scalar, found none"));
+  CHECK(has(f.error({good.weight, good.scale, good.ids, good.out}), "expected 5 arguments"));
+  CHECK(has(f.error(GatherCall(5, 100, (std::int64_t{1} << 26) + 16, 1).args()),
+            "at most 67108864, found 67108880"));
+  CHECK(has(f.error(GatherCall(std::int64_t{1} << 31, 100, 16, 1).args()),
+            "expected n of at most 2147483647"));
+}
+
+TEST_CASE("The output and the ids of engram_gather lie on the device") {
+  Fixture f("engram_gather");
+  const GatherCall call(5, 100, 512, 4);
+  DLTensor out = call.out.dlpack();
+  DLTensor ids = call.ids.dlpack();
+  for (const DLDeviceType device : {kDLCPU, kDLCUDAHost}) {
+    out.device = ids.device = {device, 0};
+    CHECK(has(f.error({call.weight, call.scale, call.ids, out, 0}), "argument \"out\""));
+    CHECK(has(f.error({call.weight, call.scale, ids, call.out, 0}), "argument \"ids\""));
+  }
+}
+
 TEST_CASE("engram_gather takes tables in pinned host memory, and nothing else there") {
   Fixture f("engram_gather");
   const GatherCall call(5, 100, 512, 4);
@@ -304,6 +366,108 @@ TEST_CASE("Every request of engram_hash_ids has a row of history or a slot") {
   CHECK(has(f.error(call.args()), "found 32 for 33 requests"));
 }
 
+TEST_CASE("Without a row of history no request of engram_hash_ids can be looked up") {
+  Fixture f("engram_hash_ids");
+  HashCall call(6, 4, 3, 8, 0);
+  const Tensor six(at(10), DType::kI64, {6});
+  const Tensor none(at(10), DType::kI64, {0});
+  const Tensor one_end(at(11), DType::kI32, {1});
+  const Tensor three_ends(at(11), DType::kI32, {3});
+  call.slots = six;
+  CHECK(f.error(call.args()) ==
+        "engram_hash_ids: history must have the rows that req_slots name, found 0 for 6 requests");
+  call.block = 4;
+  CHECK(has(f.error(call.args()), "req_slots name, found 0 for 2 requests"));
+  call.block = Arg();
+  call.indptr = three_ends;
+  CHECK(has(f.error(call.args()), "req_slots name, found 0 for 2 requests"));
+  call.slots = Arg();
+  CHECK(has(f.error(call.args()), "a row for every request, found 0 for 2 requests"));
+  call.indptr = one_end;  // All tokens lie past the end, so they are padding.
+  CHECK(f.error(call.args()).empty());
+  call.slots = none;
+  CHECK(f.error(call.args()).empty());
+}
+
+TEST_CASE("Tokens of EXTEND need a request, unless all of them are padding") {
+  Fixture f("engram_hash_ids");
+  const Tensor row(at(9), DType::kI32, {6});
+  const Tensor none(at(10), DType::kI64, {0});
+  for (const std::int64_t rows : {0, 64}) {
+    CAPTURE(rows);
+    HashCall call(6, 4, 3, 8, rows);
+    call.row = row;
+    call.starts = none;
+    CHECK(f.error(call.args()) ==
+          "engram_hash_ids: starts must have an element for every request that row names, found "
+          "none for 6 tokens");
+    call.real = 0;
+    CHECK(f.error(call.args()).empty());
+    call.real = 2;
+    CHECK(has(f.error(call.args()), "found none for 2 tokens"));
+  }
+}
+
+TEST_CASE("A call of engram_hash_ids without tokens is no error, whatever requests there are") {
+  Fixture f("engram_hash_ids");
+  const Tensor row(at(9), DType::kI32, {0});
+  const Tensor four(at(10), DType::kI64, {4});
+  HashCall call(0, 4, 3, 8, 0);
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.geometry().grid.x == 0);
+  call.row = row;
+  call.starts = four;
+  CHECK(f.error(call.args()).empty());
+  call.row = call.starts = Arg();
+  call.indptr = four;
+  CHECK(f.error(call.args()).empty());
+  CHECK(f.geometry().grid.x == 0);
+}
+
+TEST_CASE("Sizes that a kernel counts in 32 bits are refused beyond them") {
+  constexpr std::int64_t kTwo31 = std::int64_t{1} << 31;
+  Fixture hash("engram_hash_ids");
+  HashCall call(6, 4, 3, 8, kTwo31);
+  const Tensor ends(at(11), DType::kI32, {kTwo31});
+  call.indptr = ends;
+  CHECK(hash.error(call.args()).empty());
+  CHECK(hash.computed("requests of qo_indptr") == kTwo31 - 1);
+  const Tensor too_many(at(11), DType::kI32, {kTwo31 + 1});
+  call.indptr = too_many;
+  CHECK(has(hash.error(call.args()),
+            "qo_indptr must have between 1 and 2147483648 elements, found 2147483649"));
+  const Tensor no_end(at(11), DType::kI32, {0});
+  call.indptr = no_end;
+  CHECK(has(hash.error(call.args()), "between 1 and 2147483648 elements, found 0"));
+  CHECK(has(hash.error(HashCall(kTwo31).args()), "expected t of at most 2147483647"));
+  CHECK(has(hash.error(HashCall(3, 4, std::int64_t{1} << 40, 8).args()),
+            "l*(n-1)*h at most 1048576, found l = 1099511627776"));
+  Fixture reciprocals("engram_reciprocals");
+  const Tensor primes(at(0), DType::kI64, {2, kTwo31 / 2});
+  const Tensor out(at(1), DType::kI64, {2, kTwo31 / 2});
+  CHECK(has(reciprocals.error({primes, out}), "expected count of at most 2147483647"));
+}
+
+// Requests, and with them CTAs, up to the last that a grid of 32-bit request numbers has: a kernel
+// that numbered its threads across the grid would wrap.
+TEST_CASE("Commits of as many requests as 31 bits count have a lane for every token of each") {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  Fixture f("engram_commit_history");
+  for (const std::int64_t r : {std::int64_t{1} << 29, (std::int64_t{1} << 29) + 1, kMost}) {
+    CAPTURE(r);
+    const Tensor history(at(0), DType::kI32, {r, 3});
+    const Tensor verify_ids(at(1), DType::kI64, {r, 4});
+    const Tensor slots(at(2), DType::kI32, {r});
+    const Tensor lens(at(3), DType::kI64, {r});
+    REQUIRE(f.error({history, verify_ids, slots, lens}).empty());
+    const Geometry g = f.geometry();
+    const std::int64_t requests_of_cta = g.block.x / 8;
+    CHECK(g.block.x % 32 == 0);
+    CHECK(g.grid.x * requests_of_cta >= r);
+    CHECK(g.grid.x * requests_of_cta < std::int64_t{1} << 32);
+  }
+}
+
 TEST_CASE("A launch of the hashes covers all tokens and outputs with whole warps") {
   Fixture hash("engram_hash_ids");
   for (const std::int64_t t : {0, 1, 7, 8, 64, 1024, 100'000}) {
@@ -361,10 +525,26 @@ TEST_CASE("A decode step that commits is one CTA with all tokens, or two kernels
         CHECK(f.computed("tokens at once") >= t);
         CHECK(first.block.x <= 512);
       }
-      CHECK((commits || second.grid.x * second.block.x >= t * 8));
+      CHECK((commits || std::int64_t{second.grid.x} * second.block.x >= t * 8));
       CHECK(commits == (l != 40 && t <= (l == 3 ? 7 : 21)));
     }
   }
+}
+
+TEST_CASE("A decode step needs a history with rows, unless there is no token") {
+  Fixture f("engram_hash_ids_and_commit");
+  const auto error = [&](std::int64_t t) {
+    const HashCall call(t, 4, 3, 8, 0);
+    const Tensor slots(at(10), DType::kI64, {t});
+    const Tensor loc(at(11), DType::kI32, {t});
+    return f.error({call.input_ids, call.positions, call.history, call.token_map, call.multipliers,
+                    call.primes, call.offsets, 0, slots, loc, Arg(), Arg(), Arg(), call.ids,
+                    call.tokens});
+  };
+  CHECK(error(3) ==
+        "engram_hash_ids_and_commit: history must have the rows that req_slots name, found 0 for 3 "
+        "tokens");
+  CHECK(error(0).empty());
 }
 
 TEST_CASE("engram_commit_history takes histories of 1 to 7 tokens and as many requests as rows") {
@@ -383,6 +563,8 @@ TEST_CASE("engram_commit_history takes histories of 1 to 7 tokens and as many re
   CHECK(has(error(9, 8, 9), "k must be between 1 and 7, found 8"));
   CHECK(has(error(9, 0, 9), "k must be between 1 and 7, found 0"));
   CHECK(has(error(8, 3, 9), "a row for each of the 9 distinct slots, found 8"));
+  CHECK(has(error(0, 3, 1), "a row for each of the 1 distinct slots, found 0"));
+  CHECK(error(0, 3, 0).empty());
 }
 
 }  // namespace
