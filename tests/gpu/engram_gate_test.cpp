@@ -16,6 +16,7 @@
 #include "tests/gpu/support/gpu.hpp"
 #include "tests/gpu/support/late_copy.hpp"
 #include "tests/gpu/support/repeat_rows.hpp"
+#include "tests/gpu/support/replayed.hpp"
 #include "tests/gpu/support/rsqrt.hpp"
 #include "tests/support/catch.hpp"
 
@@ -323,27 +324,12 @@ TEST_CASE("fused_engram_gate takes tensors of more than 2^31 elements", "[gate]"
   REQUIRE(run(data, 65'600, true) == "");  // 2.15e9 in x, 2.69e9 in kv.
 }
 
-/// Runs `record` eagerly and as a replayed graph, outputs and x poisoned, then `check`.
-void eagerly_and_replayed(const Batch& batch, const std::function<void()>& record,
-                          const std::function<void()>& check) {
-  const Stream& stream = Gpu::instance().stream;
-  const auto reset = [&] {
+// Outputs and x hold nothing of the round before.
+std::function<void()> poisoning(const Batch& batch) {
+  return [&batch] {
     batch.x.fill(0xFF);
     batch.out.poison(0xA5);
   };
-  for (int round = 0; round < 10; ++round) {
-    reset();
-    record();
-    stream.synchronize();
-    check();
-  }
-  const Graph graph(stream, record);
-  for (int round = 0; round < 10; ++round) {
-    reset();
-    graph.launch(stream);
-    stream.synchronize();
-    check();
-  }
 }
 
 TEST_CASE("fused_engram_gate waits for its producer, and the next kernel for it", "[pdl]") {
@@ -359,7 +345,7 @@ TEST_CASE("fused_engram_gate waits for its producer, and the next kernel for it"
   repeat_rows(*other.x_device, other.x_token_bytes(), 0, x2, size(t));
   const Buffer copied(batch.x.bytes());
   eagerly_and_replayed(
-      batch,
+      poisoning(batch),
       [&] {
         late_copy(batch.out.data(), copied.data(), copied.bytes(), kDelayNs);
         late_copy(x.data(), batch.x.data(), x.bytes(), kDelayNs);
@@ -383,7 +369,7 @@ TEST_CASE("fused_engram_gate reads fresh weights after the wait when the call sa
   repeat_rows(*data.x_device, data.x_token_bytes(), 0, x, 8);
   const Buffer q(data.q.bytes());
   eagerly_and_replayed(
-      batch,
+      poisoning(batch),
       [&] {
         late_copy(x.data(), batch.x.data(), x.bytes(), 0);
         late_copy(data.k_device->data(), q.data(), q.bytes(), 0);

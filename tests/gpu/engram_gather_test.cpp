@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <random>
-#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/gpu/support/compare.hpp"
@@ -15,6 +14,7 @@
 #include "tests/gpu/support/gpu.hpp"
 #include "tests/gpu/support/host_memory.hpp"
 #include "tests/gpu/support/late_copy.hpp"
+#include "tests/gpu/support/replayed.hpp"
 #include "tests/support/catch.hpp"
 
 namespace kiln::gpu {
@@ -35,19 +35,25 @@ std::vector<std::uint8_t> random_bytes(std::size_t count, std::uint64_t seed) {
 
 enum class Place { kDevice, kPinned, kMapped };
 
+/// Where an array lies: of what memory, and how many bytes from an aligned address.
+struct Spot {
+  Place place = Place::kDevice;
+  std::size_t offset = 0;
+};
+
 /// Rows [row_lo, row_lo + rows) of a table of any bytes at all, in device or host memory.
 class Table {
  public:
   Table(std::int64_t rows, std::int64_t dim, std::int64_t block, std::int64_t row_lo = kRowLo,
-        Place place = Place::kDevice, std::size_t scale_offset = 0)
+        Spot weight_spot = {}, Spot scale_spot = {})
       : rows_(rows),
         dim_(dim),
         block_(block),
         row_lo_(row_lo),
         weight_(random_bytes(size(rows * dim), 1)),
         scale_(random_bytes(size(rows * (dim / block)), 2)),
-        device_weight_(place, weight_, 0),
-        device_scale_(place, scale_, scale_offset) {}
+        device_weight_(weight_spot, weight_),
+        device_scale_(scale_spot, scale_) {}
 
   std::vector<std::uint16_t> expected(const std::vector<std::int64_t>& ids) const {
     return reference::engram_gather({weight_.data(), scale_.data(), row_lo_, rows_, dim_, block_},
@@ -72,22 +78,23 @@ class Table {
   /// The bytes where the device finds them, at an offset from an aligned address.
   class Bytes {
    public:
-    Bytes(Place place, const std::vector<std::uint8_t>& bytes, std::size_t offset)
-        : place_(place), offset_(offset) {
-      if (place == Place::kDevice) {
-        device_.emplace_back(bytes.size() + offset);
-        device_.back().upload(bytes.data(), bytes.size(), offset);
+    Bytes(Spot spot, const std::vector<std::uint8_t>& bytes) : spot_(spot) {
+      const std::size_t all = bytes.size() + spot.offset;
+      if (spot.place == Place::kDevice) {
+        device_.emplace_back(all);
+        device_.back().upload(bytes.data(), bytes.size(), spot.offset);
       } else {
-        host_.emplace_back(bytes.size() + offset, place == Place::kMapped);
-        std::copy(bytes.begin(), bytes.end(), host_.back().host() + offset);
+        host_.emplace_back(all, spot.place == Place::kMapped);
+        std::copy(bytes.begin(), bytes.end(), host_.back().host() + spot.offset);
       }
     }
     DLTensor tensor(DType dtype, std::initializer_list<std::int64_t> shape) const {
       shape_ = shape;
       DLTensor out{};
-      auto* const base = place_ == Place::kDevice ? device_.front().data() : host_.front().device();
-      out.data = static_cast<std::uint8_t*>(base) + offset_;
-      out.device = {place_ == Place::kDevice ? kDLCUDA : kDLCUDAHost, 0};
+      const bool device = spot_.place == Place::kDevice;
+      auto* const base = device ? device_.front().data() : host_.front().device();
+      out.data = static_cast<std::uint8_t*>(base) + spot_.offset;
+      out.device = {device ? kDLCUDA : kDLCUDAHost, 0};
       out.ndim = static_cast<int>(shape_.size());
       out.dtype = dtype_to_dlpack(dtype);
       out.shape = shape_.data();
@@ -95,8 +102,7 @@ class Table {
     }
 
    private:
-    Place place_;
-    std::size_t offset_;
+    Spot spot_;
     std::vector<Buffer> device_;  // One of the two has one element.
     std::vector<HostMemory> host_;
     mutable std::vector<std::int64_t> shape_;  // Of the last tensor; lives as long as this.
@@ -253,22 +259,54 @@ TEST_CASE("Every variant of engram_gather gives the same bits", "[gather][saniti
   REQUIRE(count >= 3);
 }
 
-TEST_CASE("engram_gather reads tables in pinned and in mapped host memory", "[gather]") {
-  const Place place = GENERATE(Place::kPinned, Place::kMapped);
-  for (const std::int64_t block : {3, 16}) {
-    const Table table(300, 48, block, kRowLo, place);
-    for (const std::int64_t n : {1, 33, 1000}) {
-      CAPTURE(block, n);
-      REQUIRE(run(table, n) == "");
+TEST_CASE("engram_gather reads weights and scales each in device, pinned or mapped memory",
+          "[gather]") {
+  const Place weight = GENERATE(Place::kDevice, Place::kPinned, Place::kMapped);
+  const Place scale = GENERATE(Place::kDevice, Place::kPinned, Place::kMapped);
+  CAPTURE(static_cast<int>(weight), static_cast<int>(scale));
+  // Several scales in a vector, one, and rows of which a thread takes two vectors.
+  for (const auto& [dim, block, n] :
+       {std::tuple{48, 3, 1000}, {48, 16, 33}, {512, 128, 1}, {512, 128, 2000}}) {
+    const Table table(300, dim, block, kRowLo, {weight}, {scale});
+    CAPTURE(dim, block, n);
+    REQUIRE(run(table, n) == "");
+    REQUIRE(run(table, n, false, true) == "");
+  }
+}
+
+TEST_CASE("engram_gather takes every alignment that its contract allows", "[gather][sanitize]") {
+  for (const Place place : {Place::kDevice, Place::kPinned, Place::kMapped}) {
+    for (const std::size_t weight : {16U, 32U, 48U, 112U}) {
+      for (const std::size_t scale : {1U, 2U, 3U, 7U}) {
+        CAPTURE(static_cast<int>(place), weight, scale);
+        const Table table(20, 64, 16, kRowLo, {place, weight}, {place, scale});
+        REQUIRE(run(table, 33) == "");
+      }
     }
   }
 }
 
-TEST_CASE("Scales may begin at any byte, in device and in host memory", "[gather][sanitize]") {
-  for (const Place place : {Place::kDevice, Place::kPinned}) {
-    for (const std::size_t offset : {1U, 2U, 3U, 7U}) {
-      CAPTURE(offset);
-      REQUIRE(run(Table(20, 64, 16, kRowLo, place, offset), 33) == "");
+TEST_CASE("engram_gather writes to any 16-byte boundary, and ids lie at any of their own",
+          "[gather][sanitize]") {
+  constexpr std::int64_t kIds = 70;
+  const Stream& stream = Gpu::instance().stream;
+  for (const std::int64_t dim : {48, 512}) {
+    const Table table(20, dim, 16, 1'000'000);
+    const std::vector<std::int64_t> numbers = random_ids(table, kIds, 3, true);
+    for (const std::size_t at : {16U, 48U, 80U, 112U}) {
+      CAPTURE(dim, at);
+      const GuardedBuffer whole(at + size(kIds * dim) * 2);
+      whole.poison(0xA5);
+      const Ids ids(size(kIds), at % 32 == 16);
+      ids.set(numbers);
+      table.launch(ids.tensor(),
+                   {static_cast<char*>(whole.data()) + at, DType::kBF16, {kIds, dim}});
+      stream.synchronize();
+      REQUIRE(whole.canaries_intact());
+      const std::vector<std::uint16_t> got = whole.download_u16();
+      const auto begin = got.begin() + static_cast<std::ptrdiff_t>(at / 2);
+      REQUIRE(std::all_of(got.begin(), begin, [](std::uint16_t v) { return v == 0xA5A5; }));
+      REQUIRE(first_difference({begin, got.end()}, table.expected(numbers), size(dim)) == "");
     }
   }
 }
@@ -354,7 +392,6 @@ TEST_CASE("engram_gather reads rows beyond 2^32 bytes and writes beyond 2^31 ele
 
 TEST_CASE("engram_gather waits for its producer, and the next kernel for it", "[pdl]") {
   const std::int64_t n = GENERATE(1, 130, 5000);
-  const Stream& stream = Gpu::instance().stream;
   const Table table(100, 256, 32);
   const std::vector<std::int64_t> wanted = random_ids(table, n, 1, false);
   const Ids from(size(n), false);
@@ -383,19 +420,7 @@ TEST_CASE("engram_gather waits for its producer, and the next kernel for it", "[
     ids.set(std::vector<std::int64_t>(size(n), -1));
     out.poison(0xA5);
   };
-  for (int round = 0; round < 10; ++round) {
-    reset();
-    record();
-    stream.synchronize();
-    check();
-  }
-  const Graph graph(stream, record);
-  for (int round = 0; round < 10; ++round) {
-    reset();
-    graph.launch(stream);
-    stream.synchronize();
-    check();
-  }
+  eagerly_and_replayed(reset, record, check);
 }
 
 }  // namespace

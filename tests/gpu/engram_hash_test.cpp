@@ -2,21 +2,14 @@
 // reference, and what they do to histories.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <functional>
-#include <random>
 #include <string>
 #include <vector>
-
-#include <sys/wait.h>
 
 #include "tests/gpu/support/forced_variant.hpp"
 #include "tests/gpu/support/gpu.hpp"
 #include "tests/gpu/support/hash_case.hpp"
 #include "tests/gpu/support/late_copy.hpp"
+#include "tests/gpu/support/replayed.hpp"
 #include "tests/support/catch.hpp"
 
 namespace kiln::gpu {
@@ -221,6 +214,24 @@ TEST_CASE("A decode step commits its tokens after every row was read, whoever sh
   }
 }
 
+TEST_CASE("Index-like inputs of a decode step that commits are int32 or int64, each on its own",
+          "[hash]") {
+  const EngramTables tables = random_tables(2, 4, 3);
+  for (const std::int64_t t : {5, 70}) {
+    EngramStep step = random_step(tables, t, {}, 3);
+    Values loc;
+    alias_padding(step, loc);
+    for (const Widths widths : {1U, 2U, 4U, 8U, 128U, 127U, 247U}) {
+      CAPTURE(t, widths);
+      HashCall call(tables, step, widths, true, loc);
+      call.poison(0xA5);
+      call.launch();
+      Gpu::instance().stream.synchronize();
+      REQUIRE(call.difference() == "");
+    }
+  }
+}
+
 TEST_CASE("A decode step commits on the row counts that the memory checkers run",
           "[hash][sanitize]") {
   const EngramTables tables = random_tables(2, 4, 3);
@@ -237,239 +248,8 @@ TEST_CASE("A decode step commits on the row counts that the memory checkers run"
   }
 }
 
-std::vector<std::int32_t> download_ints(const GuardedBuffer& buffer) {
-  const std::vector<std::uint8_t> bytes = buffer.download();
-  std::vector<std::int32_t> out(bytes.size() / 4);
-  std::memcpy(out.data(), bytes.data(), bytes.size());
-  return out;
-}
-
-TEST_CASE("engram_commit_history keeps the last tokens of the old row and the accepted ones",
-          "[hash][sanitize]") {
-  Gpu& gpu = Gpu::instance();
-  std::mt19937_64 generator(5);
-  const auto below = [&](std::int64_t limit) {
-    return static_cast<std::int64_t>(generator() % static_cast<std::uint64_t>(limit));
-  };
-  for (const std::int64_t k : {1, 3, 7}) {
-    for (const std::int64_t w : {0, 1, 4, 9}) {
-      for (const std::int64_t r : {0, 1, 33, 129}) {
-        for (const bool wide : {false, true}) {
-          CAPTURE(k, w, r, wide);
-          Values ids(static_cast<std::size_t>(r * w));
-          std::generate(ids.begin(), ids.end(), [&] { return below(200'000) - 1000; });
-          Values slots(static_cast<std::size_t>(r) + 5);
-          for (std::size_t i = 0; i < slots.size(); ++i) {
-            slots[i] = static_cast<std::int64_t>(i);
-          }
-          std::shuffle(slots.begin(), slots.end(), generator);
-          slots.resize(static_cast<std::size_t>(r));
-          Values lens(static_cast<std::size_t>(r));
-          std::generate(lens.begin(), lens.end(), [&] { return below(w + 4) - 2; });
-          std::vector<std::int32_t> old(static_cast<std::size_t>((r + 5) * k));
-          std::generate(old.begin(), old.end(),
-                        [&] { return static_cast<std::int32_t>(below(100'000)); });
-          const Integers verify_ids(ids, wide);
-          const Integers req_slots(slots, !wide);
-          const Integers commit_lens(lens, wide);
-          const GuardedBuffer history(old.size() * 4);
-          const auto restore = [&] {
-            KILN_CU(cuMemcpyHtoD, reinterpret_cast<CUdeviceptr>(history.data()), old.data(),
-                    old.size() * 4);
-            KILN_CU(cuCtxSynchronize);
-          };
-          const auto launch = [&] {
-            gpu.engine.launch(
-                "engram_commit_history",
-                {Tensor(history.data(), DType::kI32, {r + 5, k}), verify_ids.tensor({r, w}),
-                 req_slots.tensor({r}), commit_lens.tensor({r})},
-                gpu.stream.get());
-          };
-          const std::vector<std::int32_t> want =
-              reference::engram_commit_history(k, old, ids, slots, lens);
-          restore();
-          launch();
-          gpu.stream.synchronize();
-          REQUIRE(history.canaries_intact());
-          REQUIRE(download_ints(history) == want);
-          if (r > 0) {
-            const Graph graph(gpu.stream, launch);
-            restore();
-            graph.launch(gpu.stream);
-            gpu.stream.synchronize();
-            REQUIRE(history.canaries_intact());
-            REQUIRE(download_ints(history) == want);
-          }
-        }
-      }
-    }
-  }
-}
-
-// ---------------------------------------------------------------------------------------------
-// Reciprocals
-
-TEST_CASE("engram_reciprocals gives what the reference gives, for primes of every size",
-          "[hash][sanitize]") {
-  Gpu& gpu = Gpu::instance();
-  std::mt19937_64 generator(6);
-  Values primes = {1, 2, 3, INT64_MAX, INT64_MAX - 1};
-  while (primes.size() < 2 * 7 * 33) {
-    primes.push_back(static_cast<std::int64_t>(generator() >> (1 + generator() % 63)) | 1);
-  }
-  const Buffer from(primes.size() * 8);
-  from.upload(primes.data(), primes.size() * 8);
-  const GuardedBuffer to(primes.size() * 8);
-  to.poison(0xA5);
-  gpu.engine.launch(
-      "engram_reciprocals",
-      {Tensor(from.data(), DType::kI64, {2, 7, 33}), Tensor(to.data(), DType::kI64, {2, 7, 33})},
-      gpu.stream.get());
-  gpu.stream.synchronize();
-  REQUIRE(to.canaries_intact());
-  const std::vector<std::uint8_t> bytes = to.download();
-  for (std::size_t i = 0; i < primes.size(); ++i) {
-    std::uint64_t got = 0;
-    std::memcpy(&got, bytes.data() + i * 8, 8);
-    CAPTURE(primes[i]);
-    REQUIRE(got == reference::reciprocal_of(static_cast<std::uint64_t>(primes[i])));
-  }
-}
-
-// Counts dividends whose remainder differs from the hardware's: random ones, and those around
-// multiples of the divisor. A divisor of every size for every 64 dividends.
-constexpr const char* kRemainderSource = R"cuda(
-#include "prelude/remainder.cuh"
-
-namespace {
-__device__ unsigned long long mix(unsigned long long x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-__device__ bool wrong(unsigned long long h, unsigned long long p, unsigned long long m) {
-  return kiln::remainder(h, p, m) != h % p;
-}
-}  // namespace
-
-template <int>
-__global__ void __launch_bounds__(256)
-count_wrong(unsigned long long* count, long long threads) {
-  const long long thread = blockIdx.x * 256ll + threadIdx.x;
-  if (thread >= threads)
-    return;
-  unsigned long long found = 0;
-  unsigned long long state = mix(thread);
-  for (int divisor = 0; divisor < 16; ++divisor) {
-    state = mix(state);
-    const unsigned long long p = (state >> (1 + (thread + divisor) % 63)) | 1;
-    const unsigned long long m = kiln::reciprocal_of(p);
-    for (int i = 0; i < 64; ++i) {
-      state = mix(state);
-      const unsigned long long h = state >> 1;
-      found += wrong(h, p, m);
-      if (i < 8) {
-        const unsigned long long multiple = h - h % p;
-        found += wrong(multiple, p, m) + wrong(multiple - 1, p, m) + wrong(multiple + p - 1, p, m);
-      }
-    }
-  }
-  if (found != 0)
-    atomicAdd(count, found);
-}
-)cuda";
-
-Op count_wrong_op() {
-  ArgSpec count;
-  count.name = "count";
-  count.dtypes = {DType::kI64};
-  count.shape = {1};
-  count.alignment = 8;
-  count.access = Access::kReadWrite;
-  ArgSpec threads;
-  threads.name = "threads";
-  KernelSpec kernel;
-  kernel.name = "count_wrong";
-  kernel.source = "count_wrong.cu";
-  kernel.instantiation = "count_wrong<0>";
-  kernel.params = {Param::data("count"), Param::scalar("threads")};
-  kernel.geometry = [](const Problem&, const Traits&) {
-    return Geometry{.grid = {4096, 1, 1}, .block = {256, 1, 1}, .cluster = {}};
-  };
-  Op op;
-  op.name = "test_count_wrong";
-  op.family = "test";
-  op.summary = "Counts remainders that differ from the hardware's.";
-  op.args = {count, threads};
-  op.kernels = {kernel};
-  op.sources = {{"count_wrong.cu", kRemainderSource}};
-  return op;
-}
-
-TEST_CASE("The remainder is right for 10^9 dividends on the device", "[hash]") {
-  register_once(count_wrong_op());
-  Gpu& gpu = Gpu::instance();
-  const Buffer count(8);
-  count.fill(0);
-  gpu.engine.launch("test_count_wrong",
-                    {Tensor(count.data(), DType::kI64, {1}), std::int64_t{1'000'000}},
-                    gpu.stream.get());
-  gpu.stream.synchronize();
-  std::uint64_t wrong = 1;
-  count.download(&wrong, 8);
-  REQUIRE(wrong == 0);
-}
-
-// Hidden: a trap is the end of the process's context. The next test runs it in a process of its
-// own.
-TEST_CASE("A prime below 1 traps", "[.][reciprocal_trap]") {
-  Gpu& gpu = Gpu::instance();
-  const Values primes = {7, 0, 11};
-  const Buffer from(24);
-  const Buffer to(24);
-  from.upload(primes.data(), 24);
-  gpu.engine.launch("engram_reciprocals",
-                    {Tensor(from.data(), DType::kI64, {3}), Tensor(to.data(), DType::kI64, {3})},
-                    gpu.stream.get());
-  try {
-    gpu.stream.synchronize();
-  } catch (const CudaError&) {
-    std::filesystem::remove_all(gpu.cache.str());
-    std::_Exit(42);  // Before destructors that would use the lost context.
-  }
-  FAIL("nothing failed");
-}
-
-TEST_CASE("A table with a prime below 1 is not built: the device traps", "[hash]") {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string command = "'" + self + "' '[reciprocal_trap]' > /dev/null 2>&1";
-  const int status = std::system(command.c_str());
-  REQUIRE(WIFEXITED(status));
-  REQUIRE(WEXITSTATUS(status) == 42);
-}
-
 // ---------------------------------------------------------------------------------------------
 // Programmatic dependent launch
-
-/// Runs `record` eagerly and as a replayed graph, `reset` before and `check` after each.
-void eagerly_and_replayed(const std::function<void()>& reset, const std::function<void()>& record,
-                          const std::function<void()>& check) {
-  const Stream& stream = Gpu::instance().stream;
-  for (int round = 0; round < 10; ++round) {
-    reset();
-    record();
-    stream.synchronize();
-    check();
-  }
-  const Graph graph(stream, record);
-  for (int round = 0; round < 10; ++round) {
-    reset();
-    graph.launch(stream);
-    stream.synchronize();
-    check();
-  }
-}
 
 TEST_CASE("The hashes wait for their producer, and the next kernel for them", "[pdl]") {
   const bool commits = GENERATE(false, true);

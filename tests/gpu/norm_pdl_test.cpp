@@ -8,6 +8,7 @@
 #include "tests/gpu/support/gpu.hpp"
 #include "tests/gpu/support/late_copy.hpp"
 #include "tests/gpu/support/norm_case.hpp"
+#include "tests/gpu/support/replayed.hpp"
 #include "tests/support/catch.hpp"
 
 namespace kiln::gpu {
@@ -36,25 +37,12 @@ class Chain {
 
   /// Runs `record` eagerly and as a replayed graph, outputs and x poisoned, then `check`.
   void run(const std::function<void()>& record, const std::function<void()>& check) {
-    Gpu& gpu = Gpu::instance();
     const auto reset = [&] {
       batch.x().fill(0xFF);
       batch.poison(0xA5);
       batch2.poison(0x5A);
     };
-    for (int round = 0; round < 10; ++round) {
-      reset();
-      record();
-      gpu.stream.synchronize();
-      check();
-    }
-    const Graph graph(gpu.stream, record);
-    for (int round = 0; round < 10; ++round) {
-      reset();
-      graph.launch(gpu.stream);
-      gpu.stream.synchronize();
-      check();
-    }
+    eagerly_and_replayed(reset, record, check);
   }
 
  private:

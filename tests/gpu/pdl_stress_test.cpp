@@ -12,6 +12,7 @@
 #include "runtime/engine_impl.hpp"
 #include "tests/gpu/support/gpu.hpp"
 #include "tests/gpu/support/late_copy.hpp"
+#include "tests/gpu/support/replayed.hpp"
 #include "tests/support/catch.hpp"
 #include "tools/device_call.hpp"
 #include "tools/op_case.hpp"
@@ -149,25 +150,6 @@ void register_copies() {
   register_once(byte_op("bulk_copy", kBulkCopySource, false));
 }
 
-/// Runs `record` eagerly and as a replayed graph, after `reset` and before `check` each time.
-void thousand_rounds(const std::function<void()>& reset, const std::function<void()>& record,
-                     const std::function<void()>& check) {
-  const Gpu& gpu = Gpu::instance();
-  for (int round = 0; round < kRounds; ++round) {
-    reset();
-    record();
-    gpu.stream.synchronize();
-    check();
-  }
-  const Graph graph(gpu.stream, record);
-  for (int round = 0; round < kRounds; ++round) {
-    reset();
-    graph.launch(gpu.stream);
-    gpu.stream.synchronize();
-    check();
-  }
-}
-
 /// One op's call whose inputs a producer stores late, and whose outputs a kernel behind it copies.
 class StressedCall {
  public:
@@ -274,8 +256,8 @@ TEST_CASE(
   for (const tools::OpCase& op_case : tools::builtin_cases()) {
     CAPTURE(op_case.op);
     StressedCall call(op_case);
-    thousand_rounds([&] { call.reset(); }, [&] { call.record(); },
-                    [&] { REQUIRE(call.check() == ""); });
+    eagerly_and_replayed([&] { call.reset(); }, [&] { call.record(); },
+                         [&] { REQUIRE(call.check() == ""); }, kRounds);
   }
 }
 
@@ -299,7 +281,7 @@ TEST_CASE("A kernel that reads by bulk copies sees what a late producer stored (
   const Tensor from(input.data(), DType::kU8, {static_cast<std::int64_t>(kBytes)});
   const Tensor to(output.data(), DType::kU8, {static_cast<std::int64_t>(kBytes)});
   Gpu& gpu = Gpu::instance();
-  thousand_rounds(
+  eagerly_and_replayed(
       [&] {
         input.fill(0xFF);
         output.poison(0xA5);
@@ -312,7 +294,8 @@ TEST_CASE("A kernel that reads by bulk copies sees what a late producer stored (
         const std::vector<std::uint8_t> got = output.download();
         REQUIRE(std::equal(got.begin(), got.end(), expected.begin(),
                            [](std::uint8_t a, std::byte b) { return std::byte{a} == b; }));
-      });
+      },
+      kRounds);
   CHECK(output.canaries_intact());
 }
 

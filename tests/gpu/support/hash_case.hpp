@@ -58,6 +58,7 @@ class HashCall {
   const Integers& input_ids() const { return input_ids_; }
   const GuardedBuffer& ids() const { return ids_; }
   const Buffer& primes() const { return primes_; }
+  const Buffer& reciprocals() const { return reciprocals_; }
 
  private:
   std::vector<Arg> args(const Buffer* primes) const;
