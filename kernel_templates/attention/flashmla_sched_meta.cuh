@@ -18,9 +18,14 @@
 //   requests 0 to i have as many splits as there are partitions that begin before W(i + 1), plus
 //   those requests after 0 that begin inside a partition instead of with one.
 //
-// Only the places are worked out one after the other, by one warp that has 128 of the W in
-// registers. Launch: one CTA of a multiple of 32 threads, at most kScheduleThreads, with shared
-// memory for requests / 128 * 128 + 256 words of W and two words of each partition and one more.
+// A partition that begins with block 0 of request j, at x = W(j), is followed by ones that begin at
+// x + Q, x + 2 * Q and so on, up to the first that begins with a request, m partitions on. Where
+// that is depends on j alone: all threads look for it for every request, and one warp then goes
+// from each such partition to the next, reading one word.
+//
+// Launch: one CTA of a multiple of 32 threads, at most kScheduleThreads, with shared memory for a
+// word of each request and one more, two words of each partition and one more, and, where it is to
+// be `tabled`, another word of each request.
 #pragma once
 
 #include "prelude/division.cuh"
@@ -32,7 +37,7 @@
 
 namespace kiln {
 
-enum : uint32 { kScheduleThreads = 1024, kWindow = 4 * kWarpLanes, kNoPlace = 0xffffffffu };
+enum : uint32 { kScheduleThreads = 1024 };
 
 // The lengths of a step's requests. Null pointers stand for what is not given.
 struct ScheduleLengths {
@@ -105,9 +110,68 @@ __device__ __forceinline__ void sum_costs(uint32* costs, uint32 requests, uint32
   }
 }
 
-// Where the partitions begin, worked out by one warp.
-struct PlaceWalk {
-  const uint32* sums;  // W, on a 16-byte boundary; kNoPlace behind the last one.
+// Finds places among W.
+struct CostIndex {
+  const uint32* sums;  // W
+  uint32* first;       // Of each stretch of 2^shift blocks, and of the end: its first W.
+  uint32 requests;
+  uint32 shift;
+
+  // The first of W at or after a place, which is at most W(requests).
+  __device__ __forceinline__ uint32 first_from(uint32 place) const {
+    const uint32 stretch = place >> shift;
+    return first_from(place, first[stretch], first[stretch + 1]);
+  }
+  // As above, when it is one of [low, high].
+  __device__ __forceinline__ uint32 first_from(uint32 place, uint32 low, uint32 high) const {
+    while (low < high) {
+      const uint32 middle = (low + high) / 2;
+      const bool before = sums[middle] < place;
+      low = before ? middle + 1 : low;
+      high = before ? high : middle;
+    }
+    return low;
+  }
+  __device__ __forceinline__ uint32 last_at_most(uint32 place) const {
+    const uint32 at = first_from(place);
+    return sums[at] == place ? at : at - 1;
+  }
+
+  // All threads of the CTA call it, and synchronize before it and after it.
+  __device__ __forceinline__ void build() const {
+    const uint32 stretches = stretches_of_cta();
+    for (uint32 i = threadIdx.x; i <= stretches; i += blockDim.x)
+      first[i] = first_from(i << shift, 0, requests);
+  }
+  // A power of two.
+  static __device__ __forceinline__ uint32 stretches_of_cta() {
+    return 1u << (31 - __clz(static_cast<int>(blockDim.x)));
+  }
+  // So that they hold W(requests), which is at least 1 and below 2^31.
+  static __device__ __forceinline__ uint32 shift_for(uint32 total) {
+    const int bits = 32 - __clz(static_cast<int>(total));
+    return static_cast<uint32>(max(bits - (31 - __clz(static_cast<int>(blockDim.x))), 0));
+  }
+};
+
+// From a partition that begins with a request to the next one that does.
+struct Hop {
+  uint32 partitions;  // 0: further than was looked
+  uint32 request;
+
+  static constexpr uint32 kBits = 8;
+  __device__ __forceinline__ uint32 packed() const { return request << kBits | partitions; }
+  static __device__ __forceinline__ Hop of(uint32 packed) {
+    return {packed % (1u << kBits), packed >> kBits};
+  }
+};
+
+// Where the partitions begin.
+struct Places {
+  enum : uint32 { kLooks = 4 };  // by each thread, at partitions behind one request
+
+  CostIndex costs;
+  uint32* hops;  // Of each request; null: nothing is looked up.
   uint32* places;
   uint32* fresh;  // Of each partition: how many up to it, 0 left out, begin with a request.
   uint32 partitions;
@@ -115,82 +179,82 @@ struct PlaceWalk {
   uint32 step;   // Q
   uint32 overhead;
 
-  uint32 window[4];
-  uint32 base;    // of the window
-  uint32 before;  // W of the last request in front of the window
-  uint32 last;    // of the window
-
-  __device__ __forceinline__ void load(uint32 lane) {
-    const uint4 four = *reinterpret_cast<const uint4*>(sums + base + 4 * lane);
-    window[0] = four.x;
-    window[1] = four.y;
-    window[2] = four.z;
-    window[3] = four.w;
-    last = __shfl_sync(0xffffffffu, window[3], kWarpLanes - 1);
+  // Threads that look behind one request, a power of two.
+  __device__ __forceinline__ uint32 sharers() const {
+    uint32 threads = 1;
+    while (threads < kWarpLanes && 2 * threads * costs.requests <= blockDim.x)
+      threads *= 2;
+    return threads;
   }
 
-  // The greatest W at most `limit`, for a limit not less than any before.
-  __device__ __forceinline__ uint32 boundary(uint32 limit, uint32 lane) {
-    while (last <= limit) {
-      before = last;
-      base += kWindow;
-      load(lane);
-    }
-    uint32 best = before;
-#pragma unroll
-    for (uint32 i = 0; i < 4; ++i)
-      best = window[i] <= limit ? window[i] : best;
-    return __reduce_max_sync(0xffffffffu, best);
-  }
-  // The least W above `place`, which lies in the window.
-  __device__ __forceinline__ uint32 next_boundary(uint32 place) const {
-    uint32 next = kNoPlace;
-#pragma unroll
-    for (uint32 i = 4; i-- > 0;)
-      next = window[i] > place ? window[i] : next;
-    return __reduce_min_sync(0xffffffffu, next);
+  // Whether the partition so many behind the one that begins with a request at `start` begins with
+  // `request`, which becomes the one that it would.
+  __device__ __forceinline__ bool begins(uint32 start, uint32 behind, uint32& request) const {
+    const uint32 place = min(start + min(behind, partitions) * step, total);
+    request = costs.first_from(place);
+    return costs.sums[request] - place <= overhead;
   }
 
-  // With `long_requests`, partitions that begin and end in one request are told all at once.
-  __device__ __forceinline__ void go(bool long_requests) {
-    const uint32 lane = threadIdx.x % kWarpLanes;
-    const Divisor by_step(step);
-    base = 0;
-    before = 0;
-    load(lane);
-    uint32 place = 0;
-    uint32 begun = 0;
-    uint32 p = 0;
-    if (lane == 0) {
-      places[0] = 0;
-      fresh[0] = 0;
-    }
-    while (p < partitions && place < total) {
-      if (long_requests) {
-        const uint32 room = next_boundary(place) - place;
-        const uint32 inside =
-            min(room > overhead ? by_step.divide(room - overhead - 1) : 0u, partitions - p);
-        for (uint32 i = lane + 1; i <= inside; i += kWarpLanes) {
-          places[p + i] = place + i * step;
-          fresh[p + i] = begun;
-        }
-        place += inside * step;
-        p += inside;
-        if (p == partitions)
+  // For every request. All threads of the CTA call it.
+  __device__ __forceinline__ void look_behind_all() const {
+    const uint32 threads = sharers();
+    const uint32 share = threadIdx.x % threads;
+    const uint32 wanted = costs.requests * threads;
+    for (uint32 i = threadIdx.x; i - threadIdx.x % kWarpLanes < wanted; i += blockDim.x) {
+      const uint32 request = min(i / threads, costs.requests - 1);
+      const uint32 start = costs.sums[request];
+      constexpr uint32 kNone = 0xffffffffu;
+      Hop own{kNone, 0};
+      for (uint32 look = 0; look < kLooks; ++look) {
+        const uint32 behind = 1 + share + look * threads;
+        if (begins(start, behind, own.request)) {
+          own.partitions = behind;
           break;
+        }
       }
-      const uint32 next = min(place + step, total);
-      const uint32 reached = boundary(min(next + overhead, total), lane);
-      const bool starts = reached >= next;
-      place = starts ? reached : next;
-      ++p;
-      begun += starts ? 1u : 0u;
-      if (lane == 0) {
-        places[p] = place;
-        fresh[p] = begun;
+      uint32 nearest = own.partitions;
+      for (uint32 mask = 1; mask < threads; mask *= 2)
+        nearest = min(nearest, __shfl_xor_sync(0xffffffffu, nearest, mask));
+      const bool none = nearest == kNone;
+      if (i < wanted && (none ? share == 0 : nearest == own.partitions))
+        hops[request] = none ? 0 : own.packed();
+    }
+  }
+
+  // Of one warp: looks on behind `looked` partitions, as far as there are `left`.
+  __device__ __forceinline__ Hop look_on(uint32 start, uint32 looked, uint32 left) const {
+    for (; looked < left; looked += kWarpLanes) {
+      uint32 request;
+      const bool found = begins(start, looked + 1 + threadIdx.x % kWarpLanes, request);
+      const uint32 lanes = __ballot_sync(0xffffffffu, found);
+      if (lanes != 0) {
+        const int lane = __ffs(static_cast<int>(lanes)) - 1;
+        return {looked + 1 + lane, __shfl_sync(0xffffffffu, request, lane)};
       }
     }
-    for (uint32 i = p + 1 + lane; i <= partitions; i += kWarpLanes)
+    return {left, costs.requests};
+  }
+
+  // One warp calls it.
+  __device__ __forceinline__ void go() const {
+    const uint32 lane = threadIdx.x % kWarpLanes;
+    const uint32 looked = hops != nullptr ? kLooks * sharers() : 0;
+    uint32 request = 0;
+    uint32 p = 0;
+    for (uint32 begun = 0; request < costs.requests && p < partitions; ++begun) {
+      const uint32 left = partitions - p;
+      const uint32 start = costs.sums[request];
+      Hop hop = hops != nullptr ? Hop::of(hops[request]) : Hop{0, 0};
+      if (hop.partitions == 0)
+        hop = look_on(start, looked, left);
+      for (uint32 i = lane; i < min(hop.partitions, left); i += kWarpLanes) {
+        places[p + i] = start + i * step;
+        fresh[p + i] = begun;
+      }
+      p += min(hop.partitions, left);
+      request = hop.request;
+    }
+    for (uint32 i = p + lane; i <= partitions; i += kWarpLanes)
       places[i] = total;
   }
 };
@@ -200,21 +264,20 @@ template <bool PDL>
 __global__ void __launch_bounds__(kScheduleThreads, 1)
     flashmla_sched_meta(int* meta, int* num_splits, const int* seqlens_k, const int* topk_length,
                         const int* extra_topk_length, int block_size_n, int overhead, int topk,
-                        int extra_topk, int requests, int partitions) {
-  extern __shared__ uint4 schedule_storage[];
+                        int extra_topk, int requests, int partitions, int tabled) {
+  extern __shared__ uint32 schedule_storage[];
   __shared__ uint32 warp_sums[kScheduleThreads / kWarpLanes];
+  __shared__ uint32 stretches[kScheduleThreads + 1];
   launch_dependents<PDL>();
   const uint32 count = static_cast<uint32>(requests);
   const uint32 parts = static_cast<uint32>(partitions);
-  uint32* const sums = reinterpret_cast<uint32*>(schedule_storage);
-  const uint32 padded = count / kWindow * kWindow + 2 * kWindow;
-  uint32* const places = sums + padded;
+  uint32* const sums = schedule_storage;
+  uint32* const places = sums + (count + 1);
   uint32* const fresh = places + (parts + 1);
+  uint32* const hops = fresh + (parts + 1);
   const ScheduleLengths lengths{seqlens_k, topk_length, extra_topk_length,
                                 topk,      extra_topk,  block_size_n};
   const Divisor block(static_cast<uint32>(block_size_n));
-  for (uint32 i = count + 1 + threadIdx.x; i < padded; i += blockDim.x)
-    sums[i] = kNoPlace;
   if (threadIdx.x == 0)
     sums[0] = 0;
   wait_for_prerequisites<PDL>();
@@ -225,11 +288,29 @@ __global__ void __launch_bounds__(kScheduleThreads, 1)
   sum_costs(sums, count, warp_sums);
   __syncthreads();
   const uint32 total = sums[count];
-  if (threadIdx.x < kWarpLanes) {
-    PlaceWalk walk{
-        sums, places, fresh, parts, total, (total - 1) / parts + 1, static_cast<uint32>(overhead)};
-    walk.go(count < parts);
+  const CostIndex costs{sums, stretches, count, CostIndex::shift_for(total)};
+  costs.build();
+  __syncthreads();
+  // About how many partitions begin with a request; for few, each of them is looked for when its
+  // turn comes.
+  constexpr uint32 kFew = 16;
+  const uint32 each = static_cast<uint32>(overhead) + 1;
+  const bool many = count > kFew && static_cast<unsigned long long>(parts) * each * count >
+                                        static_cast<unsigned long long>(total) * kFew;
+  const Places walk{costs,
+                    tabled != 0 && many ? hops : nullptr,
+                    places,
+                    fresh,
+                    parts,
+                    total,
+                    (total - 1) / parts + 1,
+                    static_cast<uint32>(overhead)};
+  if (walk.hops != nullptr) {
+    walk.look_behind_all();
+    __syncthreads();
   }
+  if (threadIdx.x < kWarpLanes)
+    walk.go();
   __syncthreads();
 
   for (uint32 i = threadIdx.x; i < count; i += blockDim.x) {
@@ -243,8 +324,8 @@ __global__ void __launch_bounds__(kScheduleThreads, 1)
     const uint32 begin = places[p];
     const uint32 end = places[p + 1];
     const bool idle = begin == total;
-    const uint32 first = idle ? count : last_at_most(sums, count, begin);
-    const uint32 next = end == total ? count : last_at_most(sums, count, end);
+    const uint32 first = idle ? count : costs.last_at_most(begin);
+    const uint32 next = end == total ? count : costs.last_at_most(end);
     const uint32 taken = end - sums[next];  // Of request `next`, which stays open if it is any.
     const bool open = taken != 0;
     const uint32 ending = open ? next : next - 1;

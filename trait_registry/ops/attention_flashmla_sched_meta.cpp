@@ -11,25 +11,31 @@ std::int64_t requests(const Problem& problem) {
   return problem.dim("n") - 1;
 }
 
-// Sums over the requests in windows of 128 and one more, and two words for each partition.
-std::int64_t shared_bytes(const Problem& problem) {
-  return 4 * (requests(problem) / 128 * 128 + 256 + 2 * (problem.dim("p") + 1));
-}
-
-Geometry geometry(const Problem& problem, const Traits&) {
-  const std::int64_t most = std::max(requests(problem), problem.dim("p"));
-  Geometry geometry;
-  geometry.block.x =
-      static_cast<std::uint32_t>(std::clamp<std::int64_t>(round_up(most, 32), 64, 1024));
-  geometry.dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes(problem));
-  return geometry;
+// Two words of each partition and one of each request, or two.
+std::int64_t shared_bytes(const Problem& problem, bool tabled) {
+  return 4 * ((tabled ? 2 : 1) * requests(problem) + 1 + 2 * (problem.dim("p") + 1));
 }
 
 // What a CTA may opt in to, less the kernel's own.
 std::int64_t most_shared_bytes(const Target& target) {
-  constexpr std::int64_t kOwn = 128;
+  constexpr std::int64_t kOwn = 4352;
   constexpr std::int64_t kKiB = 1024;
   return (target.major > 10 ? 99 : 227) * kKiB - kOwn;
+}
+
+// Whether there is room to look up the next partition that begins with a request.
+bool tabled(const Problem& problem) {
+  return shared_bytes(problem, true) <= most_shared_bytes(problem.target());
+}
+
+Geometry geometry(const Problem& problem, const Traits&) {
+  const std::int64_t most = std::max(2 * requests(problem), problem.dim("p"));
+  Geometry geometry;
+  geometry.block.x =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(round_up(most, 32), 64, 1024));
+  geometry.dynamic_shared_bytes =
+      static_cast<std::uint32_t>(shared_bytes(problem, tabled(problem)));
+  return geometry;
 }
 
 std::string contract(const Problem& problem) {
@@ -43,7 +49,7 @@ std::string contract(const Problem& problem) {
   const std::int64_t most = most_shared_bytes(problem.target());
   // Sizes that would overflow the sum do not fit either.
   const bool fits =
-      requests(problem) < most && problem.dim("p") < most && shared_bytes(problem) <= most;
+      requests(problem) < most && problem.dim("p") < most && shared_bytes(problem, false) <= most;
   return fits ? std::string()
               : std::to_string(requests(problem)) + " requests and " +
                     std::to_string(problem.dim("p")) +
@@ -126,7 +132,11 @@ Op attention_flashmla_sched_meta() {
                  Param::scalar("block_size_n"), Param::scalar("fixed_overhead_num_blocks"),
                  Param::scalar("topk"), Param::scalar("extra_topk"),
                  Param::computed("requests", requests, ScalarType::kI32),
-                 Param::dim("p", ScalarType::kI32)},
+                 Param::dim("p", ScalarType::kI32),
+                 Param::computed(
+                     "whether there is room for a table",
+                     [](const Problem& problem) { return tabled(problem) ? 1 : 0; },
+                     ScalarType::kI32)},
       .geometry = geometry,
   }};
   op.contract = contract;

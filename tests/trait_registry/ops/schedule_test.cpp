@@ -81,7 +81,7 @@ TEST_CASE("flashmla_sched_meta takes lengths or, when sparse, none at all") {
   CHECK(f.error(schedule.dense()).empty());
   CHECK(f.geometry().grid == Dim3{});
   CHECK(f.geometry().block.x == 1024);
-  CHECK(f.geometry().dynamic_shared_bytes == 4 * (4096 + 256 + 2 * 133));
+  CHECK(f.geometry().dynamic_shared_bytes == 4 * (2 * 4096 + 1 + 2 * 133));
   CHECK(f.error({schedule.meta, schedule.splits, Arg(), Arg(), Arg(), 64, 5, 2048, 512}).empty());
   CHECK(f.error({schedule.meta, schedule.splits, Arg(), Arg(), Arg(), 64, 5, -1, Arg()}) ==
         "flashmla_sched_meta: a dense schedule (topk = -1) needs seqlens_k, found none");
@@ -105,12 +105,13 @@ TEST_CASE("flashmla_sched_meta wants a request and a partition, and what fits in
   CHECK(has(f.error(Schedule(1, 0).dense()), "at least 1, found 0"));
   CHECK(f.error(Schedule(1, 1).dense()).empty());
   CHECK(f.geometry().block.x == 64);
-  CHECK(f.error(Schedule(57'000).dense()).empty());
+  CHECK(f.error(Schedule(56'000).dense()).empty());
+  CHECK(f.geometry().dynamic_shared_bytes == 4 * (56'000 + 1 + 2 * 133));  // No room for a table.
   CHECK(has(f.error(Schedule(58'000).dense()), "do not fit in shared memory"));
   CHECK(has(f.error(Schedule(1, std::int64_t{1} << 31).dense()), "at most 2147483647"));
   CHECK(has(f.error(Schedule(1, 2'000'000'000).dense()), "do not fit in shared memory"));
   f.target = "sm_120a";
-  CHECK(f.error(Schedule(24'000).dense()).empty());
+  CHECK(f.error(Schedule(23'000).dense()).empty());
   CHECK(has(f.error(Schedule(57'000).dense()), "do not fit in shared memory"));
 }
 
