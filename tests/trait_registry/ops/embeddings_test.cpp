@@ -77,6 +77,7 @@ TEST_CASE("A launch of fused_engram_gate covers every row with the threads that 
         CHECK(geometry.grid.x <= t);
         CHECK(geometry.grid.y == 4);
         CHECK(f.op.op.exists(traits, f.problem.target()));
+        CHECK((vectors == 1) == (d <= 5120 && (rows == DType::kF32 || t * 4 <= 132)));
       }
     }
   }
