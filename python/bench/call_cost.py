@@ -4,7 +4,8 @@ Python cost beside them.
     python call_cost.py [--json FILE]              on a GPU
     python call_cost.py --fake DRIVER              on the tests' driver, which only counts: shows that this runs, no more
 
-Median over batches of asynchronous calls of n128k512_gemm_bf16, x [8, 512]. The rows of C++ and nanobind need the module kiln_prototype
+Median over batches of asynchronous calls of n128k512_gemm_bf16, x [8, 512], and of row_argmax, rows [1, 131072], which is two kernels and has a
+workspace. The rows of C++ and nanobind need the module kiln_prototype
 (bench/python_call) on PYTHONPATH, those of Triton, CuPy and torch the packages; what is missing is said.
 """
 
@@ -21,10 +22,11 @@ from collections.abc import Callable
 from typing import Any
 
 import kiln
-from kiln import _calls, _engine, _spec
+from kiln import _engine, _producers, _spec
 
 OP = "n128k512_gemm_bf16"
 SHAPES = ((8, 512), (128, 512), (8, 128))
+ROWS = (1, 1 << 17)
 BATCH, BATCHES = 200, 31
 # Above the call from C++; what a GPU must show.
 LIMITS_US = {"kiln.{op}(x, w, out=out)": 3.0, "torch.ops.kiln.{op}": 9.0}
@@ -55,11 +57,11 @@ class Gpu(Place):
         self.synchronize = torch.cuda.synchronize
 
     def rows(self) -> list[Row]:
-        allocating = ("kiln.{op}(x, w)", lambda: getattr(kiln, OP)(*self.tensors[:2]))
         return [
             *kiln_rows(self.tensors),
-            allocating,
+            *other_forms_rows(self.tensors),
             *operator_rows(self.tensors),
+            *workspace_rows(),
             *triton_rows(self.tensors),
             *cupy_rows(self.tensors),
             *torch_rows(self.tensors),
@@ -76,7 +78,7 @@ class Fake(Place):
         self.driver, self.cache_root = driver, folder
         kiln.set_default_engine(kiln.Engine(driver=driver, cache_root=folder))
         self.tensors = tuple(_spec.view((1 + place) << 24, "bf16", _spec.CUDA, 0, shape, None) for place, shape in enumerate(SHAPES))
-        _calls.direct_types.add(type(self.tensors[0]))  # They go the way that torch's go.
+        _producers.direct_types.add(type(self.tensors[0]))  # They go the way that torch's go.
 
     def rows(self) -> list[Row]:
         return kiln_rows(self.tensors)
@@ -90,6 +92,37 @@ def kiln_rows(tensors: tuple[Any, ...]) -> list[Row]:
         ("tvm-ffi alone, by position", lambda: launcher(x, w, out)),
         ("kiln.{op}(x, w, out=out)", lambda: function(x, w, out=out)),
         ("plan.launch(x, w, out)", lambda: plan.launch(x, w, out)),
+    ]
+
+
+def other_forms_rows(tensors: tuple[Any, ...]) -> list[Row]:
+    """Calls that leave something out, or ask for something beside."""
+    import torch
+
+    x, w, out = tensors
+    function, plan, stream = getattr(kiln, OP), kiln.plan(OP, x, w), torch.cuda.current_stream()
+    options = kiln.LaunchOptions(constants_ready=False)
+    return [
+        ("kiln.{op}(x, w)", lambda: function(x, w)),
+        ("plan(x, w)", lambda: plan(x, w)),
+        ('kiln.launch("{op}", x, w)', lambda: kiln.launch(OP, x, w)),
+        ("kiln.{op}(x, w, out=out, stream=stream)", lambda: function(x, w, out=out, stream=stream)),
+        ("kiln.{op}(x, w, options=options)", lambda: function(x, w, options=options)),
+    ]
+
+
+def workspace_rows() -> list[Row]:
+    import torch
+
+    rows, out = torch.randn(ROWS, device="cuda"), torch.empty(ROWS[:1], dtype=torch.int64, device="cuda")
+    workspace = torch.empty(kiln.workspace_bytes("row_argmax", rows, out=out), dtype=torch.uint8, device="cuda")
+    operator = torch.ops.kiln.row_argmax
+    return [
+        ("kiln.row_argmax(x, out=out)", lambda: kiln.row_argmax(rows, out=out)),
+        ("kiln.row_argmax(x)", lambda: kiln.row_argmax(rows)),
+        ("kiln.row_argmax(x, out=out, workspace=...)", lambda: kiln.row_argmax(rows, out=out, workspace=workspace)),
+        ("torch.ops.kiln.row_argmax", lambda: operator(rows, out)),
+        ("torch.ops.kiln.row_argmax.functional", lambda: operator.functional(rows)),
     ]
 
 

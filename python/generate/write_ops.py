@@ -23,10 +23,12 @@ package.__path__ = [str(SOURCES)]
 sys.modules["kiln"] = package
 
 from kiln._describe import annotation, docstring  # noqa: E402
-from kiln._outputs import required  # noqa: E402
 from kiln._registry import Op, parse_op  # noqa: E402
-from kiln._shapes import allocatable  # noqa: E402
+from kiln._shapes import allocatable, sources  # noqa: E402
 from kiln._signature import DETAILS, parameters, returned  # noqa: E402
+
+# What a function's own code calls.
+HELPERS = ("direct_types", "is_plain", "in_host_memory", "make", "fast", "call", "LaunchOptions")
 
 
 def package_names() -> set[str]:
@@ -45,8 +47,8 @@ def check_names(op: Op) -> None:
     if op.name in package_names():
         raise SystemExit(f"{op.name}: the package has something of that name")
     for name in (op.name, *(arg.name for arg in op.args)):
-        if not name.isidentifier() or keyword.iskeyword(name) or name in DETAILS:
-            raise SystemExit(f"{op.name}: {name!r} cannot be a name in a Python signature beside {', '.join(DETAILS)}")
+        if not name.isidentifier() or keyword.iskeyword(name) or name in DETAILS + HELPERS:
+            raise SystemExit(f"{op.name}: {name!r} cannot be a name in a Python signature beside {', '.join(DETAILS + HELPERS)}")
 
 
 def escaped(text: str) -> str:
@@ -79,10 +81,8 @@ def returns(op: Op) -> str:
 
 
 def short_way(op: Op) -> str:
-    """When a call can be made by the op's launcher alone: tensors of quick types, outputs that are all given or all left out."""
-    made = [arg.name for arg in allocatable(op)]
+    """When a call can be made by the op's launcher alone: nothing beside the arguments, and tensors of quick types."""
     conditions = [f"{detail} is None" for detail in DETAILS]
-    conditions += [f"({made[0]} is None) is ({other} is None)" for other in made[1:]]
     conditions += [f"{arg.name}.__class__ in direct_types" for arg in op.args if arg.is_tensor]
     conditions += [f"is_plain({arg.name})" for arg in op.args if arg.may_be_lazy]
     conditions += [f"not in_host_memory({arg.name})" for arg in op.args if arg.host_memory]
@@ -93,10 +93,10 @@ def making(op: Op) -> str:
     made = [arg.name for arg in allocatable(op)]
     if not made:
         return ""
-    inputs = ", ".join(arg.name for arg in required(op))
-    return (
-        f"if {made[0]} is None:\n                {', '.join(made)}{',' if len(made) == 1 else ''} = made.{op.name}({inputs})\n            "
-    )
+    missing = " or ".join(f"{name} is None" for name in made)
+    given = f"({', '.join(made)}{',' * (len(made) == 1)})"
+    inputs = "".join(f", {arg.name}" for arg in sources(op))
+    return f"if {missing}:\n                {given} = make.{op.name}({given}{inputs})\n            "
 
 
 def function(op: Op) -> str:
@@ -111,8 +111,8 @@ def function(op: Op) -> str:
         try:
             {making(op)}fast.{op.name}({given})
             return {outputs}
-        except RuntimeError:
-            pass  # A tensor of torch's without memory, or an output that cannot be made, of which the long way says what it is.
+        except (AttributeError, RuntimeError):
+            pass  # A tensor of torch's without memory, or none where one belongs: the long way says what it is.
     return call("{op.name}", ({given},), stream, options, workspace)
 '''
 
@@ -123,11 +123,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._calls import direct_types, is_plain
 from ._engine import call, fast
 from ._launch_options import LaunchOptions
-from ._outputs import made
-from ._producers import in_host_memory
+from ._outputs import make
+from ._producers import direct_types, in_host_memory, is_plain
 
 __all__ = {names}
 

@@ -7,7 +7,7 @@ import time
 from machine import Array
 
 import kiln
-from kiln import _calls, _engine
+from kiln import _engine, _producers
 
 
 def test_the_cost_of_a_call_is_printed(machine, engine):
@@ -25,11 +25,11 @@ def test_the_cost_of_a_call_is_printed(machine, engine):
 
     direct = measure(lambda: _engine.fast.n128k512_gemm_bf16(*views))
     # As a type with the C exchange of DLPack goes; its tensors cost their library's export on top.
-    _calls.direct_types.add(type(views[0]))
+    _producers.direct_types.add(type(views[0]))
     try:
         function = measure(lambda: kiln.n128k512_gemm_bf16(*views[:2], out=views[2]))
     finally:
-        _calls.direct_types.discard(type(views[0]))
+        _producers.direct_types.discard(type(views[0]))
     slow = measure(lambda: kiln.n128k512_gemm_bf16(x, w, out=out))
     plan = kiln.plan("n128k512_gemm_bf16", *views[:2], out=views[2])
     planned = measure(lambda: plan._launcher(*views))

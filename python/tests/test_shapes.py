@@ -6,7 +6,7 @@ import pytest
 
 import kiln
 from kiln import TensorSpec, _registry
-from kiln._shapes import allocatable, dtype_source, evaluate, output_shapes
+from kiln._shapes import allocatable, dtype_source, evaluate, output_shapes, shape_sources, sources
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,21 @@ def test_an_output_takes_the_dtype_of_the_input_that_has_the_same_choice():
     assert dtype_source(op, op.arg("y")) == "x"
     op = _registry.op("mxfp8_quantize")
     assert dtype_source(op, op.arg("q")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "all_sources"),
+    [
+        ("n128k512_gemm_bf16", ["x"], ["x"]),
+        ("hc_combine_norm", ["x", "w"], ["x", "w"]),
+        ("engram_gather", ["weight", "ids"], ["weight", "ids"]),
+        ("candidate_select_blocks", [], ["scores"]),
+    ],
+)
+def test_outputs_follow_from_as_few_tensors_as_will_do(name, shapes, all_sources):
+    op = _registry.op(name)
+    assert [arg.name for arg in shape_sources(op)] == shapes
+    assert [arg.name for arg in sources(op)] == all_sources
 
 
 # What the contracts want beyond shapes: everything else is 32 of each symbol, 1 of each number, and no optional argument.

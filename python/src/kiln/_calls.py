@@ -6,37 +6,29 @@ torch's tensors come here when something was left out or asked for; else the lau
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from . import _native
+from . import _native, _outputs, _short
 from ._dtypes import NoDtype, dtype_name
-from ._errors import ArgumentTypeError, Error, InvalidArgumentError
+from ._errors import ArgumentTypeError, Error, InvalidArgumentError, OutsideContract
 from ._launch_options import DEFAULTS, LaunchOptions
-from ._producers import NoMemory, Producer, Torch, host_view, in_host_memory, on_host, producer_of, stream_handle
+from ._producers import (
+    NoMemory,
+    Producer,
+    Torch,
+    admit,
+    direct_types,
+    host_view,
+    in_host_memory,
+    on_host,
+    producer_of,
+    stream_handle,
+)
 from ._registry import Arg, Op
-from ._shapes import allocatable, dtype_source, output_shapes
+from ._shapes import allocatable, dtype_source, shape_sources, sources
+from ._signature import places
 from ._spec import TensorSpec
-
-# Types whose values an op's launcher takes as they are: they say by the C exchange of DLPack what memory and which current stream they have.
-# torch's are put in when they first come.
-direct_types: set[type] = {type(None), bool, int, float}
-
-
-def admit(cls: type, torch: Any) -> None:
-    """Lets a type of torch's take the short way, where it has memory of its own and is no tracer's."""
-    if hasattr(cls, "__dlpack_c_exchange_api__") and cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__:  # type: ignore[attr-defined]
-        direct_types.add(cls)
-
-
-def is_plain(tensor: Any) -> bool:
-    """False for a view of torch's that is conjugated or negated only when it is read, which no DLPack can say. Asked of what may
-    be lazy alone."""
-    if tensor is None:
-        return True
-    try:
-        return not (tensor.is_neg() or tensor.is_conj())
-    except AttributeError:
-        return True
 
 
 def _named(op: Op, what: str, error: Error) -> Error:
@@ -45,10 +37,6 @@ def _named(op: Op, what: str, error: Error) -> Error:
 
 def _argument(arg: Arg) -> str:
     return f'argument "{arg.name}"'
-
-
-class OutsideContract(InvalidArgumentError):
-    """What is asked of a call has an answer nonetheless."""
 
 
 class Call:
@@ -70,29 +58,30 @@ class Call:
             producer = producer_of(value)
         except ArgumentTypeError as error:
             raise _named(self.op, _argument(arg), error) from None
-        if isinstance(producer, Torch):
+        if type(value) not in direct_types and isinstance(producer, Torch):
             admit(type(value), producer.torch)
         return producer
 
     def stream(self, given: Any) -> int:
         if given is not None:
             return stream_handle(given)
-        return 0 if self.anchor is None else self.producer.current_stream(self.producer.device_of(self.anchor))
+        return 0 if self.anchor is None else self.producer.current_stream(self.anchor)
 
     def complete(self, stream: int, memory: bool) -> None:
         """Makes the outputs that were left out and follow from the inputs; without memory, only as what they will be like."""
         missing = [arg for arg in allocatable(self.op) if self._value(arg) is None]
-        if not missing or self.anchor is None:
-            return
-        shapes = self._output_shapes()
+        if not missing or self.anchor is None or any(self._value(arg) is None for arg in sources(self.op)):
+            return  # What was left out is named by the launch.
+        layouts = self._layouts()
         for arg in missing:
+            shape, _ = layouts[allocatable(self.op).index(arg)]
             source = dtype_source(self.op, arg)
             dtypes = arg.dtypes if source is None else (self._dtype(source),)
             if memory:
-                made = self._empty(arg, shapes[arg.name], dtypes, stream)
+                made = self._empty(arg, shape, dtypes, stream)
             else:
-                made = TensorSpec(shapes[arg.name], dtypes[0], device=self.producer.device_of(self.anchor))
-            self.values[self.op.args.index(arg)] = made
+                made = TensorSpec(shape, dtypes[0], device=self.producer.device_of(self.anchor))
+            self.values[places(self.op)[arg.name]] = made
 
     def _empty(self, arg: Arg, shape: Sequence[int], dtypes: Sequence[str], stream: int) -> Any:
         try:
@@ -107,15 +96,16 @@ class Call:
             raise _named(self.op, _argument(arg), error) from None
 
     def _value(self, arg: Arg) -> Any:
-        return self.values[self.op.args.index(arg)]
+        return self.values[places(self.op)[arg.name]]
 
-    def _output_shapes(self) -> dict[str, tuple[Any, ...]]:
-        tensors = {arg.name: value for arg, value in zip(self.op.args, self.values) if arg.is_tensor and value is not None}
+    def _layouts(self) -> tuple[_outputs.Layout, ...]:
+        tensors = [self._value(arg) for arg in shape_sources(self.op)]
+        layouts: Any = _outputs.layouts(self.op)
+        shapes = [producer_of(tensor).shape_of(tensor) for tensor in tensors]
         try:
-            return output_shapes(self.op, {name: producer_of(value).shape_of(value) for name, value in tensors.items()})
-        except (ValueError, KeyError) as error:
-            # The launch says it better where it can; a missing input is named by the signature.
-            raise OutsideContract(f"{self.op.name}: {error}") from None
+            return layouts(*shapes)
+        except TypeError:  # A tracer's extent has no hash.
+            return layouts.__wrapped__(*shapes)
 
     def _dtype(self, name: str) -> str:
         value = self._value(self.op.arg(name))
@@ -150,45 +140,61 @@ class Call:
         except (BufferError, TypeError, ValueError, RuntimeError) as error:
             raise ArgumentTypeError(f"{self.op.name}: {what}: its memory cannot be had by DLPack: {error}") from error
 
-    def room(self, given: Any, stream: int, count: Callable[[], int]) -> Any:
-        """The workspace of a launch as the binding takes it: what was given, else so many bytes."""
+    def room(self, given: Any, stream: int, count: Callable[..., int], natives: Sequence[Any]) -> Any:
+        """The workspace of a launch as the binding takes it: what was given, else so many bytes of the producer's memory."""
         if given is not None:
             return self._native("workspace", given, stream, True, True)
-        return self.workspace(stream, count())
-
-    def workspace(self, stream: int, count: int) -> Any:
-        """So many bytes for a launch on the stream, of the producer's memory; None when none are needed."""
-        if count == 0:
+        size = count(*natives)
+        if size == 0:
             return None
         try:
-            made = self.producer.empty((count,), ("u8",), self.anchor, stream)
+            made = self.producer.empty((size,), ("u8",), self.anchor, stream)
         except InvalidArgumentError as error:
             raise _named(self.op, "workspace", error) from None
         return producer_of(made).to_native(made, stream)
 
 
+def _launch(
+    op: Op,
+    values: Sequence[Any],
+    stream: Any,
+    options: LaunchOptions | None,
+    workspace: Any,
+    launch: Callable[..., None],
+    count: Callable[..., int],
+) -> list[Any]:
+    """The values, with the outputs that were left out. `launch` and `count`: the binding's functions, of an op or a plan."""
+    details = _details(op, options)
+
+    def run(handle: int, room: Any, natives: Sequence[Any]) -> None:
+        launch(handle, room, *details, *natives)
+
+    made = list(values)
+    if _short.launch_beside(op, made, stream, workspace, run, count):
+        return made
+    call = Call(op, made)
+    handle = call.stream(stream)
+    call.complete(handle, memory=True)
+    natives = call.natives(handle, memory=True)
+    run(handle, call.room(workspace, handle, count, natives), natives)
+    return call.values
+
+
 def launch(
     engine: Any, op: Op, values: Sequence[Any], stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None
-) -> Call:
-    details = _details(op, options)
-    call = Call(op, values)
-    handle = call.stream(stream)
-    call.complete(handle, memory=True)
-    natives = call.natives(handle, memory=True)
-    room = call.room(workspace, handle, lambda: _native.call("op_workspace_bytes", engine, op.name, *natives) if op.workspace else 0)
-    _native.call("op_launch", engine, op.name, handle, room, *details, *natives)
-    return call
+) -> list[Any]:
+    go = partial(_native.function("op_launch"), engine, op.name)
+    count = partial(_native.function("op_workspace_bytes"), engine, op.name) if op.workspace else _nothing
+    return _launch(op, values, stream, options, workspace, go, count)
 
 
-def launch_plan(plan: Any, op: Op, values: Sequence[Any], stream: Any, options: LaunchOptions | None, workspace: Any) -> Call:
-    details = _details(op, options)
-    call = Call(op, values)
-    handle = call.stream(stream)
-    call.complete(handle, memory=True)
-    natives = call.natives(handle, memory=True)
-    room = call.room(workspace, handle, lambda: _native.call("plan_workspace_bytes", plan))
-    _native.call("plan_launch", plan, handle, room, *details, *natives)
-    return call
+def launch_plan(plan: Any, op: Op, values: Sequence[Any], stream: Any, options: LaunchOptions | None, workspace: Any) -> list[Any]:
+    go, size = _native.function("plan_launch"), _native.function("plan_workspace_bytes")
+    return _launch(op, values, stream, options, workspace, partial(go, plan), lambda *_: size(plan))
+
+
+def _nothing(*_: Any) -> int:
+    return 0
 
 
 def ask(function: str, engine: Any, op: Op, values: Sequence[Any]) -> Any:
@@ -208,4 +214,4 @@ def _details(op: Op, options: LaunchOptions | None) -> tuple[int, ...]:
         return DEFAULTS
     if not isinstance(options, LaunchOptions):
         raise ArgumentTypeError(f"{op.name}: options must be a kiln.LaunchOptions, found a {type(options).__name__}")
-    return options.to_native()
+    return options.native

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from . import _calls, _describe, _native, _registry, _short, _signature, _spec
-from ._errors import ArgumentTypeError, InvalidArgumentError
+from ._errors import ArgumentTypeError, InvalidArgumentError, OutsideContract
 from ._launch_options import OFF, ON, LaunchOptions
 from ._own_op import Kernel, OwnArg, check_parts, describe
 from ._plan import Plan
@@ -57,7 +57,7 @@ def _show_launches() -> None:
 
 class Launchers(_native.Unique):
     """The launchers of an engine, by op: an attribute each, made when it is first asked for. A launcher takes an op's arguments in the
-    op's order, all of `_calls.direct_types`, and works on the current stream of those tensors."""
+    op's order, all of `_producers.direct_types`, and works on the current stream of those tensors."""
 
     __slots__ = ("__engine",)  # Beside the attributes.
 
@@ -201,11 +201,10 @@ class Engine(_native.Unique):
         op = self.op(name)
         values = _signature.bind(op, args, kwargs)
         if stream is None and options is None and workspace is None:
-            launched = _short.launch(self.launchers, op, values)
-            if launched is not None:
-                return _signature.results(op, launched)
-        call = _calls.launch(self._usable(), op, values, stream, options, workspace)
-        return _signature.results(op, call.values)
+            launcher = getattr(self.launchers, name, None)  # An attribute is not made for every name.
+            if launcher is not None and _short.launch(op, values, launcher):
+                return _signature.results(op, values)
+        return _signature.results(op, _calls.launch(self._usable(), op, values, stream, options, workspace))
 
     def why_not(self, name: str, /, *args: Any, **kwargs: Any) -> str:
         """Why contract, policy or device rule a call out; empty when it can be made. Arguments may be TensorSpec."""
@@ -213,7 +212,7 @@ class Engine(_native.Unique):
         values = _signature.bind(op, args, kwargs)
         try:
             return str(_calls.ask("op_can_use", self._usable(), op, values))
-        except _calls.OutsideContract as reason:
+        except OutsideContract as reason:
             return str(reason)
 
     def can_use(self, name: str, /, *args: Any, **kwargs: Any) -> bool:
@@ -444,5 +443,4 @@ def call(name: str, values: Sequence[Any], stream: Any, options: LaunchOptions |
     """What the functions of _ops do where their tensors cannot take the short way. The values stand in the op's order."""
     op = _registry.op(name)
     engine = default_engine()  # Held until the call is over.
-    made = _calls.launch(engine._usable(), op, values, stream, options, workspace)
-    return _signature.results(op, made.values)
+    return _signature.results(op, _calls.launch(engine._usable(), op, values, stream, options, workspace))

@@ -18,6 +18,10 @@ class InvalidArgumentError(Error, ValueError):
     status = "invalid_argument"
 
 
+class OutsideContract(InvalidArgumentError):
+    """What is asked of a call has an answer nonetheless."""
+
+
 class ArgumentTypeError(InvalidArgumentError, TypeError):
     """An argument that is neither a tensor nor a number, where one of these belongs."""
 

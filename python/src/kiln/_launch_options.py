@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from ._errors import ArgumentTypeError, InvalidArgumentError
@@ -33,7 +34,9 @@ class LaunchOptions:
                 f'LaunchOptions: memory_sync_domain is {self.memory_sync_domain!r}; it must be "default" or "remote"'
             )
 
-    def to_native(self) -> tuple[int, ...]:
+    @cached_property
+    def native(self) -> tuple[int, ...]:
+        """As the binding takes it."""
         return (
             DEFAULT if self.pdl else OFF,
             DEFAULT if self.constants_ready else OFF,
@@ -44,4 +47,4 @@ class LaunchOptions:
         )
 
 
-DEFAULTS = LaunchOptions().to_native()
+DEFAULTS = LaunchOptions().native

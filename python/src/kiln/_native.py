@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,13 @@ def loaded() -> bool:
     return _module is not None
 
 
+@cache
 def function(name: str) -> Any:
     return module().get_function(name)
 
 
 def call(name: str, *args: Any) -> Any:
-    return module().get_function(name)(*args)
+    return function(name)(*args)
 
 
 class _Versioned(ctypes.Structure):

@@ -1,89 +1,92 @@
-"""Outputs that a call of torch's tensors leaves out, made by torch the short way."""
+"""The outputs that a call leaves out: what they are like, and the quick way to have torch make them.
+
+Only shapes and strides are remembered, by the shapes of the required inputs, and they follow from nothing else. Types, the device and the
+stream are looked at in every call, so what is remembered is never out of date.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from . import _registry, _shapes
 from ._dtypes import DTYPES
-from ._registry import Arg, Op
+from ._errors import OutsideContract
+from ._registry import Op, per_op
+from ._spec import contiguous_strides
+
+SHAPES = 1024  # So many sets of shapes are remembered for an op: the last that came.
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # Extents, strides.
 
 
-def required(op: Op) -> list[Arg]:
-    """The tensors that shapes of left-out outputs follow from."""
-    return [arg for arg in op.inputs if arg.is_tensor and not arg.optional]
+@per_op
+def layouts(op: Op) -> Callable[..., tuple[Layout, ...]]:
+    """A function of the shapes of `_shapes.shape_sources` that gives the layouts of `_shapes.allocatable`."""
+    names = [arg.name for arg in _shapes.shape_sources(op)]
 
-
-def _shapes_of(op: Op, names: Sequence[str]) -> Callable[..., list[tuple[Any, ...]]]:
-    """A function of the shapes of these inputs that gives those of the outputs. It remembers the last ones, but no symbolic ones."""
-
-    def work_out(*shapes: Any) -> list[tuple[Any, ...]]:
-        return list(_shapes.output_shapes(op, dict(zip(names, shapes))).values())
-
-    remembered = lru_cache(maxsize=1024)(work_out)
-
-    def shapes_of(*shapes: Any) -> list[tuple[Any, ...]]:
+    @lru_cache(maxsize=SHAPES)
+    def worked_out(*shapes: Sequence[int]) -> tuple[Layout, ...]:
         try:
-            return remembered(*shapes)
-        except TypeError:  # A symbolic extent has no hash.
-            return work_out(*shapes)
+            found = _shapes.output_shapes(op, dict(zip(names, shapes)))
+        except ValueError as error:
+            raise OutsideContract(f"{op.name}: {error}") from None
+        return tuple((shape, contiguous_strides(shape)) for shape in found.values())
 
-    return shapes_of
-
-
-def maker(op: Op) -> Callable[..., list[Any]]:
-    """A function of the required tensors, in the op's order, that makes the outputs that follow from them: of torch's tensors, which may be
-    fake and have symbolic extents."""
-    torch = sys.modules["torch"]
-    inputs = required(op)
-    names = [arg.name for arg in inputs]
-    on_device = next(place for place, arg in enumerate(inputs) if not arg.host_memory)
-    made: list[tuple[int | None, Any]] = []
-    for arg in _shapes.allocatable(op):
-        source = _shapes.dtype_source(op, arg)
-        made.append((None, getattr(torch, DTYPES[arg.dtypes[0]].torch)) if source is None else (names.index(source), None))
-    shapes_of = _shapes_of(op, names)
-
-    def make(*tensors: Any) -> list[Any]:
-        new_empty = tensors[on_device].new_empty
-        shapes = shapes_of(*[tensor.shape for tensor in tensors])
-        return [new_empty(shape, dtype=dtype if like is None else tensors[like].dtype) for shape, (like, dtype) in zip(shapes, made)]
-
-    return make
+    return worked_out
 
 
-class NotThisWay(RuntimeError):
-    """The long way makes it, or says what is wrong."""
+@per_op
+def maker(op: Op) -> Callable[..., Sequence[Any]]:
+    """A function of the outputs of `_shapes.allocatable`, one of them None at least, and of the tensors of `_shapes.sources`. It gives the
+    outputs, and has torch make those that are None, for its current stream. AttributeError for what is no tensor; RuntimeError where torch, or
+    a mode of it that is active, makes none with memory of its own."""
+    torch, sources, outputs = sys.modules.get("torch"), _shapes.sources(op), _shapes.allocatable(op)
+    near = next((place for place, arg in enumerate(sources) if not arg.host_memory), None)
+    if torch is None or near is None:
+        raise RuntimeError(f"{op.name}: no tensor of torch's whose device an output would be on")
+    names: list[str | None] = [arg.name for arg in sources]
+    # A type, or the source that has it.
+    dtypes = [torch_dtype(torch, arg.dtypes) if _shapes.dtype_source(op, arg) is None else None for arg in outputs]
+    followed = [names.index(_shapes.dtype_source(op, arg)) if dtype is None else 0 for arg, dtype in zip(outputs, dtypes)]
+    layouts_of, shapes = layouts(op), len(_shapes.shape_sources(op))
+    empty, plain = torch.empty_strided, torch.Tensor  # torch.empty takes longer to read its arguments.
+
+    def new(layout: Layout, dtype: Any, device: Any) -> Any:
+        made = empty(*layout, dtype=dtype, device=device)
+        if made.__class__ is not plain:
+            raise RuntimeError(f"{op.name}: torch made a {type(made).__name__}")
+        return made
+
+    def make(given: Sequence[Any], *tensors: Any) -> Sequence[Any]:
+        device = tensors[near].device
+        found = layouts_of(*[tensor.shape for tensor in tensors[:shapes]])
+        return [
+            new(layout, dtype or tensors[source].dtype, device) if output is None else output
+            for output, layout, dtype, source in zip(given, found, dtypes, followed)
+        ]
+
+    def make_only(given: Sequence[Any], tensor: Any) -> Sequence[Any]:
+        return (new(layouts_of(tensor.shape)[0], dtypes[0] or tensor.dtype, tensor.device),)
+
+    return make_only if len(outputs) == len(sources) == shapes == 1 else make
 
 
-@cache
-def attempt(op: Op) -> Callable[..., list[Any]]:
-    """What `maker` gives for the op, made when it is first called. NotThisWay where it cannot be done."""
-    make: Callable[..., list[Any]] | None = None
-
-    def made(*tensors: Any) -> list[Any]:
-        nonlocal make
-        try:
-            if make is None:
-                make = maker(op)  # torch is there by now.
-            return make(*tensors)
-        except Exception as error:
-            raise NotThisWay from error
-
-    return made
+def torch_dtype(torch: Any, dtypes: Sequence[str]) -> Any:
+    """The first of these that torch has."""
+    return next(getattr(torch, DTYPES[name].torch) for name in dtypes if hasattr(torch, DTYPES[name].torch))
 
 
-class Made:
-    """`attempt` for each built-in op, by its name, as the functions of _ops call it."""
+class Makers:
+    """`maker` of each built-in op, as an attribute."""
 
-    def __getattr__(self, name: str) -> Callable[..., list[Any]]:
+    def __getattr__(self, name: str) -> Callable[..., Sequence[Any]]:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = self.__dict__[name] = attempt(_registry.op(name))
-        return found
+        made = self.__dict__[name] = maker(_registry.op(name))
+        return made
 
 
-made = Made()
+make = Makers()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _calls, _native, _signature
+from . import _calls, _native, _producers, _short, _signature
 from ._errors import InvalidArgumentError
 from ._launch_options import LaunchOptions
 from ._registry import Op
@@ -37,7 +37,7 @@ class Plan(_native.Unique):
     def launch(self, *values: Any) -> None:
         """The op's arguments in the op's own order (its `args`), None for what is left out; on the tensors' current stream. The short way:
         everything is to be given, and nothing is returned."""
-        direct = _calls.direct_types
+        direct = _producers.direct_types
         for value in values:
             if value.__class__ not in direct:
                 _calls.launch_plan(self._usable(), self.op, self._all(values), None, None, None)
@@ -45,7 +45,7 @@ class Plan(_native.Unique):
         if len(values) != self._count:
             self._all(values)
         for place in self._lazy:
-            if not _calls.is_plain(values[place]):
+            if not _producers.is_plain(values[place]):
                 _calls.launch_plan(self._usable(), self.op, values, None, None, None)
                 return
         self._launcher(*values)
@@ -53,8 +53,9 @@ class Plan(_native.Unique):
     def __call__(self, *args: Any, stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None, **kwargs: Any) -> Any:
         """With the arguments of the op's function."""
         values = _signature.bind(self.op, args, kwargs)
-        call = _calls.launch_plan(self._usable(), self.op, values, stream, options, workspace)
-        return _signature.results(self.op, call.values)
+        if stream is None and options is None and workspace is None and _short.launch(self.op, values, self._launcher):
+            return _signature.results(self.op, values)
+        return _signature.results(self.op, _calls.launch_plan(self._usable(), self.op, values, stream, options, workspace))
 
     def _all(self, values: Sequence[Any]) -> Sequence[Any]:
         if len(values) != self._count:

@@ -1,5 +1,5 @@
 """The libraries that tensors come from: what their current stream is, how one of their tensors reaches the library, and how another one is
-allocated. torch's tensors go the short way (see _calls.direct_types), and come here for what that cannot do."""
+allocated. torch's tensors go the short way (see direct_types), and come here for what that cannot do."""
 
 from __future__ import annotations
 
@@ -12,10 +12,33 @@ from typing import Any
 from . import _native
 from ._dtypes import DTYPES, dtype_name
 from ._errors import ArgumentTypeError, InvalidArgumentError
-from ._spec import CPU, CUDA, CUDA_HOST, MANAGED, TensorSpec, view
+from ._outputs import torch_dtype
+from ._spec import CPU, CUDA, CUDA_HOST, MANAGED, TensorSpec, contiguous_strides, view
 
 # How DLPack and __cuda_array_interface__ call the legacy default stream, whose handle is null.
 LEGACY_STREAM = 1
+
+# Types whose values an op's launcher takes as they are: they say by the C exchange of DLPack what memory and which current stream they have.
+# torch's are put in when they first come.
+_NO_TENSORS = frozenset((type(None), bool, int, float))
+direct_types: set[type] = set(_NO_TENSORS)
+
+
+def admit(cls: type, torch: Any) -> None:
+    """Lets a type of torch's take the short way, where it has memory of its own and is no tracer's."""
+    if hasattr(cls, "__dlpack_c_exchange_api__") and cls.__torch_dispatch__ is torch.Tensor.__torch_dispatch__:  # type: ignore[attr-defined]
+        direct_types.add(cls)
+
+
+def is_plain(tensor: Any) -> bool:
+    """False for a view of torch's that is conjugated or negated only when it is read, which no DLPack can say. Asked of what may
+    be lazy alone."""
+    if tensor is None:
+        return True
+    try:
+        return not (tensor.is_neg() or tensor.is_conj())
+    except AttributeError:
+        return True
 
 
 class Producer:
@@ -23,7 +46,8 @@ class Producer:
 
     has_memory = True
 
-    def current_stream(self, device: int) -> int:
+    def current_stream(self, tensor: Any) -> int:
+        """Of the tensor's device."""
         return 0
 
     def to_native(self, tensor: Any, stream: int, written: bool = False) -> Any:
@@ -88,11 +112,15 @@ def host_view(tensor: Any) -> Any:
 class Torch(Producer):
     def __init__(self) -> None:
         self.torch = sys.modules["torch"]
+        # Without making an object of it, where torch has that.
+        self.stream_of: Any = getattr(
+            self.torch._C, "_cuda_getCurrentRawStream", lambda device: self.torch.cuda.current_stream(device).cuda_stream
+        )
 
-    def current_stream(self, device: int) -> int:
-        if not self.torch.cuda.is_available():
-            return 0  # A tensor of the CPU, which the library will refuse by its name.
-        return int(self.torch.cuda.current_stream(device).cuda_stream)
+    def current_stream(self, tensor: Any) -> int:
+        if not tensor.is_cuda or not self.torch.cuda.is_initialized():
+            return 0  # A tensor that the library will refuse by its name, or one without memory; or nobody has made a stream yet.
+        return int(self.stream_of(self.device_of(tensor)))
 
     def _is_tracers(self, tensor: Any) -> bool:
         return type(tensor).__torch_dispatch__ is not self.torch.Tensor.__torch_dispatch__
@@ -112,7 +140,7 @@ class Torch(Producer):
             raise InvalidArgumentError("a view that is conjugated when it is read: pass its resolve_conj()")
         if tensor.is_neg():
             raise InvalidArgumentError("a view that is negated when it is read: pass its resolve_neg()")
-        return tensor.detach()
+        return tensor if type(tensor) in direct_types else tensor.detach()
 
     def to_described(self, tensor: Any, stream: int, written: bool = False) -> Any:
         device = tensor.device
@@ -128,26 +156,22 @@ class Torch(Producer):
         return str(tensor.dtype)
 
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
-        torch = self.torch
+        torch, device = self.torch, like.device
         self._require_memory(like)
-        dtype = next(getattr(torch, DTYPES[name].torch) for name in dtypes if hasattr(torch, DTYPES[name].torch))
-        if not like.is_cuda:
-            return torch.empty(tuple(shape), dtype=dtype, device=like.device)
-        current = torch.cuda.current_stream(like.device)
+        shape, dtype = tuple(shape), torch_dtype(self.torch, dtypes)
+        if not like.is_cuda or self.current_stream(like) == stream:
+            return torch.empty_strided(shape, contiguous_strides(shape), dtype=dtype, device=device)
         # The allocator hands memory out, and takes it back, in the order of the stream that is current.
-        there = (
-            contextlib.nullcontext() if current.cuda_stream == stream else torch.cuda.stream(torch.cuda.ExternalStream(stream, like.device))
-        )
-        with there:
-            return torch.empty(tuple(shape), dtype=dtype, device=like.device)
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device)):
+            return torch.empty_strided(shape, contiguous_strides(shape), dtype=dtype, device=device)
 
 
 class CuPy(Producer):
     def __init__(self) -> None:
         self.cupy = sys.modules["cupy"]
 
-    def current_stream(self, device: int) -> int:
-        return int(self.cupy.cuda.get_current_stream(device).ptr)
+    def current_stream(self, tensor: Any) -> int:
+        return int(self.cupy.cuda.get_current_stream(self.device_of(tensor)).ptr)
 
     def device_of(self, tensor: Any) -> int:
         return int(tensor.device.id)
@@ -155,7 +179,7 @@ class CuPy(Producer):
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
         cupy = self.cupy
         there: Any = contextlib.nullcontext()
-        if self.current_stream(like.device.id) != stream:
+        if self.current_stream(like) != stream:
             there = cupy.cuda.ExternalStream(stream, like.device.id) if stream else cupy.cuda.Stream.null
         for name in dtypes:
             with contextlib.suppress(TypeError, ValueError):
@@ -252,6 +276,13 @@ def producer_of(tensor: Any) -> Producer:
     if found is None:
         found = _producers[cls] = _make(cls)
     return found
+
+
+def quick_producer_of(value: Any) -> Torch | None:
+    """torch, of a tensor that takes the short way; None of anything else."""
+    cls = type(value)
+    producer = producer_of(value) if cls in direct_types and cls not in _NO_TENSORS else None
+    return producer if isinstance(producer, Torch) else None
 
 
 def stream_handle(stream: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Literal
 
@@ -102,6 +102,10 @@ class Op:
             if arg.name == name:
                 return arg
         raise KeyError(f"{self.name} has no argument {name!r}; it has {', '.join(a.name for a in self.args)}")
+
+
+# For what is worked out of an op once: the last that were asked about are remembered, since a program may go on registering ops.
+per_op = lru_cache(maxsize=1024)
 
 
 def parse_dim(axis: int | str) -> Dim:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from ._registry import Arg, Dim, Op
+from ._registry import Arg, Dim, Op, per_op
 
 
 def ceil_div(a: Any, b: Any) -> Any:
@@ -32,14 +32,14 @@ def _parse(expression: str) -> ast.Expression:
     return ast.parse(expression.replace("/", "//"), mode="eval")
 
 
-@cache
+@lru_cache(maxsize=1024)
 def symbols_of(expression: str) -> frozenset[str]:
     """The symbols that an expression needs."""
     names = {node.id for node in ast.walk(_parse(expression)) if isinstance(node, ast.Name)}
     return frozenset(name for name in names if name not in _CALLS and not _ROUND_UP.fullmatch(name))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _compiled(expression: str) -> tuple[CodeType, dict[str, Any]]:
     tree = _parse(expression)
     calls: dict[str, Any] = {"__builtins__": {}, **_CALLS}
@@ -68,14 +68,43 @@ def _is_bound(dim: Dim, symbols: frozenset[str], leading: frozenset[str]) -> boo
     return dim.kind == "fixed" or dim.symbol in symbols
 
 
-@cache
+@per_op
+def required(op: Op) -> tuple[Arg, ...]:
+    """The tensors that every call brings."""
+    return tuple(arg for arg in op.inputs if arg.is_tensor and not arg.optional)
+
+
+@per_op
 def allocatable(op: Op) -> tuple[Arg, ...]:
     """The outputs whose shapes follow from the required inputs, so that a caller may leave them out. An optional output is none of them:
     left out, it is not computed."""
-    required = tuple(arg for arg in op.inputs if not arg.optional)
-    symbols = bound_symbols(required)
-    leading = frozenset(dim.symbol for arg in required for dim in arg.shape if dim.kind == "leading")
+    symbols = bound_symbols(required(op))
+    leading = frozenset(dim.symbol for arg in required(op) for dim in arg.shape if dim.kind == "leading")
     return tuple(arg for arg in op.outputs if not arg.optional and all(_is_bound(dim, symbols, leading) for dim in arg.shape))
+
+
+def _given_by(dim: Dim) -> frozenset[str]:
+    """What an axis of a tensor that is there says: an extent's value; of leading axes, which they are, too."""
+    return frozenset({"leading": (dim.symbol, dim.text), "symbol": (dim.symbol,)}.get(dim.kind, ()))
+
+
+def _wanted_by(dim: Dim) -> frozenset[str]:
+    if dim.kind == "derived":
+        return symbols_of(dim.text)
+    return frozenset() if dim.kind == "fixed" else frozenset((dim.text,))
+
+
+@per_op
+def shape_sources(op: Op) -> tuple[Arg, ...]:
+    """The tensors, as few as will do, from whose shapes those of `allocatable` follow."""
+    wanted = frozenset().union(*(_wanted_by(dim) for arg in allocatable(op) for dim in arg.shape))
+    sources = []
+    for arg in required(op):
+        given = frozenset().union(*(_given_by(dim) for dim in arg.shape))
+        if given & wanted:
+            sources.append(arg)
+            wanted -= given
+    return tuple(sources)
 
 
 def bind(args: Sequence[Arg], shapes: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
@@ -156,10 +185,20 @@ def dtype_source(op: Op, output: Arg) -> str | None:
     return _dtype_sources(op)[output.name]
 
 
-@cache
+@per_op
 def _dtype_sources(op: Op) -> dict[str, str | None]:
-    inputs = [arg for arg in op.inputs if arg.is_tensor and not arg.optional]
     return {
-        output.name: next((arg.name for arg in inputs if len(output.dtypes) > 1 and set(arg.dtypes) == set(output.dtypes)), None)
+        output.name: next((arg.name for arg in required(op) if len(output.dtypes) > 1 and set(arg.dtypes) == set(output.dtypes)), None)
         for output in op.outputs
     }
+
+
+@per_op
+def sources(op: Op) -> tuple[Arg, ...]:
+    """The tensors that outputs are made from: those of `shape_sources`, and then what else says a dtype or a device."""
+    found = list(shape_sources(op))
+    types = {dtype_source(op, arg) for arg in allocatable(op)}
+    found += [arg for arg in required(op) if arg.name in types and arg not in found]
+    if all(arg.host_memory for arg in found):
+        found += [arg for arg in required(op) if not arg.host_memory][:1]
+    return tuple(found)

@@ -1,64 +1,94 @@
-"""The short way of a call by an op's name, as the functions of _ops have it written out."""
+"""The short way of a call by an op's name or of a plan, as the functions of _ops have it written out, and that of a call with more to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import _outputs, _shapes
-from ._calls import direct_types, is_plain
-from ._producers import in_host_memory
-from ._registry import Op
+from . import _outputs
+from ._producers import direct_types, in_host_memory, is_plain, quick_producer_of, stream_handle
+from ._registry import Op, per_op
+from ._shapes import allocatable, required, sources
+from ._signature import places
 
 
 class _Form:
-    """An op's arguments by what is to be known of them, as their places."""
+    """The short way of an op's calls, which takes values as they are."""
 
     def __init__(self, op: Op) -> None:
-        required = {arg.name for arg in _outputs.required(op)}
-        makes = {arg.name for arg in _shapes.allocatable(op)}
-        at = list(enumerate(op.args))
-        self.tensors = [place for place, arg in at if arg.is_tensor]
-        self.lazy = [place for place, arg in at if arg.may_be_lazy]
-        self.host = [place for place, arg in at if arg.host_memory]
-        self.required = [place for place, arg in at if arg.name in required]
-        self.makes = [place for place, arg in at if arg.name in makes]
-        self.make = _outputs.attempt(op)
+        self.op = op
+        self.tensors = [place for place, arg in enumerate(op.args) if arg.is_tensor]
+        self.lazy = [place for place, arg in enumerate(op.args) if arg.may_be_lazy]
+        self.host = [place for place, arg in enumerate(op.args) if arg.host_memory]
+        self.outputs = [places(op)[arg.name] for arg in allocatable(op)]
+        self.sources = [places(op)[arg.name] for arg in sources(op)]
+        self.near = next((places(op)[arg.name] for arg in required(op) if not arg.host_memory), None)
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        for place in self.tensors:
+            if values[place].__class__ not in direct_types:
+                return False
+        for place in self.lazy:
+            if not is_plain(values[place]):
+                return False
+        for place in self.host:
+            if in_host_memory(values[place]):
+                return False
+        return True
+
+    def misses(self, values: Sequence[Any]) -> bool:
+        for place in self.outputs:
+            if values[place] is None:
+                return True
+        return False
+
+    def complete(self, values: list[Any]) -> None:
+        """Makes the outputs that were left out."""
+        if self.misses(values):
+            given = [values[place] for place in self.outputs]
+            for place, made in zip(self.outputs, _outputs.maker(self.op)(given, *[values[place] for place in self.sources])):
+                values[place] = made
 
 
-_form = cache(_Form)
+@per_op
+def _form(op: Op) -> _Form:
+    return _Form(op)
 
 
-def complete(op: Op, values: list[Any]) -> list[Any] | None:
-    """The values for the op's launcher, with the outputs that were left out. None: the long way is to be taken."""
+def launch(op: Op, values: list[Any], launcher: Callable[..., None]) -> bool:
+    """Launches as the functions of _ops do where they take the short way, and puts the outputs that were left out among the values. False where
+    the call must go the long way."""
     form = _form(op)
-    missing = [place for place in form.makes if values[place] is None]
-    if (
-        len(missing) not in (0, len(form.makes))
-        or any(values[place].__class__ not in direct_types for place in form.tensors)
-        or not all(is_plain(values[place]) for place in form.lazy)
-        or any(in_host_memory(values[place]) for place in form.host)
-    ):
-        return None
-    if missing:
-        values = list(values)
-        try:
-            made = form.make(*[values[place] for place in form.required])
-        except _outputs.NotThisWay:
-            return None
-        for place, tensor in zip(missing, made):
-            values[place] = tensor
-    return values
-
-
-def launch(launchers: Any, op: Op, values: Sequence[Any]) -> Sequence[Any] | None:
-    """What was launched, if it could be."""
-    given = None if op.name.startswith("__") else complete(op, list(values))  # Which no attribute is made for.
-    if given is None:
-        return None
+    if not form.takes(values):
+        return False
     try:
-        getattr(launchers, op.name)(*given)
-    except RuntimeError:
-        return None  # A tensor of torch's without memory, of which the long way says what it is.
-    return given
+        form.complete(values)
+        launcher(*values)
+    except (AttributeError, RuntimeError):
+        return False  # A tensor of torch's without memory, or none where one belongs: the long way says what it is.
+    return True
+
+
+def launch_beside(op: Op, values: list[Any], stream: Any, workspace: Any, go: Callable[..., None], count: Callable[..., int]) -> bool:
+    """What `launch` does, for calls that say more than their arguments: `go` takes the stream's handle, the workspace, and the values. False
+    where it cannot, such as where memory is wanted for a stream that torch's allocator is not at."""
+    form = _form(op)
+    near = None if form.near is None else values[form.near]
+    producer = quick_producer_of(near)
+    if producer is None or not form.takes(values):
+        return False
+    if workspace is not None and (quick_producer_of(workspace) is None or not is_plain(workspace)):
+        return False
+    try:
+        current = producer.current_stream(near)
+        handle = current if stream is None else stream_handle(stream)
+        allocates = op.workspace and workspace is None
+        if handle != current and (allocates or form.misses(values)):
+            return False
+        form.complete(values)
+        if allocates and (size := count(*values)):
+            workspace = producer.empty((size,), ("u8",), near, handle)
+        go(handle, workspace, values)
+    except (AttributeError, RuntimeError):
+        return False
+    return True

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from ._errors import ArgumentTypeError
-from ._registry import Arg, Op
+from ._registry import Arg, Op, per_op
 from ._shapes import allocatable
 
 # What every op's function takes beside the op's arguments.
@@ -26,7 +25,7 @@ class Parameter:
     required: bool  # Else None is its default.
 
 
-@cache
+@per_op
 def parameters(op: Op) -> tuple[Parameter, ...]:
     """In the order of a signature: positional ones, then the inputs by name, then the outputs."""
     found: list[Parameter] = []
@@ -39,41 +38,57 @@ def parameters(op: Op) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-@cache
+@per_op
 def returned(op: Op) -> tuple[Arg, ...]:
     """The outputs that every call has. One is returned as it is, several as a tuple; without any, None is."""
     return tuple(arg for arg in op.outputs if not arg.optional)
 
 
-@cache
-def _places(op: Op) -> dict[str, int]:
+@per_op
+def places(op: Op) -> dict[str, int]:
+    """Where each argument stands in the op's order."""
     return {arg.name: place for place, arg in enumerate(op.args)}
+
+
+@per_op
+def _positional(op: Op) -> tuple[str, ...]:
+    return tuple(parameter.arg.name for parameter in parameters(op) if parameter.positional)
+
+
+@per_op
+def _needed(op: Op) -> tuple[str, ...]:
+    return tuple(parameter.arg.name for parameter in parameters(op) if parameter.required)
 
 
 def bind(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The values in the op's order, None for what was left out. TypeError as a call of a function of this signature would give."""
-    places = _places(op)
-    positional = [parameter.arg.name for parameter in parameters(op) if parameter.positional]
+    place_of = places(op)
+    positional = _positional(op)
     if len(args) > len(positional):
         raise ArgumentTypeError(f"{op.name} takes {len(positional)} arguments by position ({', '.join(positional)}), and {len(args)} came")
     values: list[Any] = [None] * len(op.args)
     for name, value in zip(positional, args):
-        values[places[name]] = value
+        values[place_of[name]] = value
     for name, value in kwargs.items():
-        if name not in places:
-            raise ArgumentTypeError(f"{op.name} has no argument {name!r}; it has {', '.join(places)}")
+        if name not in place_of:
+            raise ArgumentTypeError(f"{op.name} has no argument {name!r}; it has {', '.join(place_of)}")
         if name in positional[: len(args)]:
             raise ArgumentTypeError(f"{op.name}: argument {name!r} came twice")
-        values[places[name]] = value
-    missing = [p.arg.name for p in parameters(op) if p.required and values[places[p.arg.name]] is None]
+        values[place_of[name]] = value
+    missing = [name for name in _needed(op) if values[place_of[name]] is None]
     if missing:
         raise ArgumentTypeError(f"{op.name}: {', '.join(missing)} must be given")
     return values
 
 
+@per_op
+def _places_returned(op: Op) -> tuple[int, ...]:
+    return tuple(places(op)[arg.name] for arg in returned(op))
+
+
 def results(op: Op, values: Sequence[Any]) -> Any:
     """What a call with these values returns."""
-    outputs = tuple(values[_places(op)[arg.name]] for arg in returned(op))
+    outputs = [values[place] for place in _places_returned(op)]
     if not outputs:
         return None
-    return outputs[0] if len(outputs) == 1 else outputs
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)

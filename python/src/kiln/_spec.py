@@ -16,11 +16,12 @@ CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13  # DLPack's device types
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """As torch has them, for shapes without elements too."""
     strides: list[int] = []
     step = 1
     for extent in reversed(shape):
         strides.append(step)
-        step *= extent
+        step *= max(extent, 1)
     return tuple(reversed(strides))
 
 

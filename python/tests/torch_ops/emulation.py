@@ -8,7 +8,7 @@ from kiln import _registry, _shapes
 from kiln.torch._register import implement
 
 
-def _launch(op):
+def launcher(op):
     def launch(*values):
         args = {arg.name: value for arg, value in zip(op.args, values) if value is not None}
         shapes = {name: tuple(value.shape) for name, value in args.items() if isinstance(value, torch.Tensor)}
@@ -29,5 +29,5 @@ def install():
     """Returns what must be kept for as long as the kernels are needed."""
     library = torch.library.Library("kiln", "IMPL")
     for op in _registry.ops():
-        implement(op, _launch(op), "CPU", library)
+        implement(op, launcher(op), "CPU", library)
     return library

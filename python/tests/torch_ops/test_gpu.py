@@ -1,6 +1,8 @@
 """docs/kernel_contracts.md, section 6, from Python: every op on a GPU against the references in torch. Eager, through the functions of the
 package and through the operators; compiled; replayed from CUDA graphs with other inputs. Outputs and workspaces are poisoned before."""
 
+import dataclasses
+
 import bounds
 import pytest
 import torch
@@ -11,7 +13,7 @@ from inputs import GROUPS, Draw
 
 import kiln
 import kiln.torch
-from kiln import _registry, _shapes
+from kiln import _registry, _shapes, _signature
 
 CAPABILITY = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
 pytestmark = pytest.mark.skipif(CAPABILITY < (9, 0), reason="no GPU of compute capability 9.0 or newer")
@@ -193,6 +195,47 @@ def test_a_workspace_comes_from_torchs_allocator_and_goes_back(name):
         assert torch.cuda.memory_allocated() == before
         assert torch.cuda.max_memory_allocated() - before >= sizes[-1]
     assert max(sizes) > 0
+
+
+@pytest.mark.parametrize("name", [name for name in OPS if _shapes.allocatable(_registry.op(name))])
+def test_outputs_that_are_left_out_get_the_bits_of_the_reference(name):
+    op = _registry.op(name)
+    calls = [dataclasses.replace(call, dtypes={}) for call in some(name, count=4, device="cuda")]
+    slow = kiln.LaunchOptions(serialize=True)
+    for call in (*calls, *reversed(calls)):  # From what is remembered, too.
+        given = by_function(op, call, Outputs(op, call, "cuda"))
+        plan = kiln.plan(name, **given)
+        ways = {
+            "function": getattr(kiln, name),
+            "plan": plan,
+            "by name": lambda **given: kiln.launch(name, **given),
+            "options": lambda **given: kiln.launch(name, options=slow, **given),
+            "operator": lambda **given: operator(name).functional(**given),
+        }
+        want = {output: values.cuda() for output, values in expected(op, call, CAPABILITY).items()}
+        for way, run in ways.items():
+            poison_free_memory(0xA5)
+            got = run(**by_function(op, call, Outputs(op, call, "cuda")))
+            returned = _shapes.allocatable(op) if way == "operator" else _signature.returned(op)
+            for arg, tensor in zip(returned, got if isinstance(got, tuple) else (got,)):
+                assert difference(arg.name, tensor, want[arg.name]) == "", f"{way}: {call}"
+
+
+@pytest.mark.parametrize("current", [False, True])
+def test_outputs_and_workspaces_are_made_for_the_stream_of_the_call(current):
+    rows = Draw("cuda").normal(2, 1 << 18, dtype=torch.float32)
+    want = kiln.row_argmax(rows)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        late = rows * 1  # Not there before the sleep is over: another stream would read too early.
+        got = kiln.row_argmax(late) if current else None
+    if not current:
+        got = kiln.row_argmax(late, stream=stream)
+        torch.full((1 << 20,), 0xA5, dtype=torch.uint8, device="cuda")  # Would write into a workspace of the current stream's.
+    stream.synchronize()
+    assert difference("out", got, want) == ""
 
 
 def test_copied_elements_keep_the_bits_of_a_nan():

@@ -29,15 +29,23 @@ def _by_name(overload: Overload, given: Sequence[Any], named: Mapping[str, Any])
 
 
 def _allocator(overload: Overload) -> Callable[[Mapping[str, Any]], list[torch.Tensor]]:
-    """A function of the arguments by name that makes the outputs. Also takes fake tensors, and symbolic extents."""
-    make = _outputs.maker(overload.op)
-    names = [arg.name for arg in _outputs.required(overload.op)]
+    """A function of the arguments by name that makes the outputs in a trace: of fake tensors, and with symbolic extents."""
+    op = overload.op
+    required = _shapes.required(op)
+    names = [arg.name for arg in required]
+    on_device = next(arg.name for arg in required if not arg.host_memory)
+    sources = [_shapes.dtype_source(op, arg) for arg in overload.returned]
+    dtypes = [getattr(torch, DTYPES[arg.dtypes[0]].torch) for arg in overload.returned]
 
     def allocate(values: Mapping[str, Any]) -> list[torch.Tensor]:
         try:
-            return make(*[values[name] for name in names])
+            shapes = _shapes.output_shapes(op, {name: values[name].shape for name in names}).values()
         except ValueError as error:  # A wrong rank.
-            raise InvalidArgumentError(f"{overload.op.name}: {error}") from None
+            raise InvalidArgumentError(f"{op.name}: {error}") from None
+        make = values[on_device].new_empty
+        return [
+            make(shape, dtype=dtype if source is None else values[source].dtype) for shape, source, dtype in zip(shapes, sources, dtypes)
+        ]
 
     return allocate
 
@@ -55,18 +63,23 @@ def _writing(overload: Overload, launch: Callable[..., None]) -> Callable[..., N
 
 
 def _allocating(overload: Overload, launch: Callable[..., None]) -> Callable[..., Any]:
-    order = [arg.name for arg in overload.op.args]
-    returned = [arg.name for arg in overload.returned]
-    allocate = _allocator(overload)
+    make, missing = _outputs.maker(overload.op), (None,) * len(overload.returned)
+    names = [arg.name for arg in overload.args + overload.returned]
+    places = [names.index(arg.name) for arg in overload.op.args]
+    sources = [names.index(arg.name) for arg in _shapes.sources(overload.op)]
+    single = len(missing) == 1
 
-    def kernel(*given: Any, **named: Any) -> Any:
-        values = _by_name(overload, given, named)
-        made = allocate(values)
-        values.update(zip(returned, made))
-        launch(*map(values.get, order))
-        return made[0] if len(made) == 1 else tuple(made)
+    def kernel(*given: Any) -> Any:
+        made = make(missing, *[given[place] for place in sources])
+        values = (*given, *made)
+        launch(*[values[place] for place in places])
+        return made[0] if single else tuple(made)
 
-    return kernel
+    def kernel_by_name(*given: Any, **named: Any) -> Any:
+        return kernel(*map(_by_name(overload, given, named).get, names[: len(overload.args)]))
+
+    # Without an optional argument, all come, and by position.
+    return kernel_by_name if any(arg.optional for arg in overload.args) else kernel
 
 
 def _checker(overload: Overload) -> Callable[[Mapping[str, Any]], None]:
