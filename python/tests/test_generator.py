@@ -56,7 +56,7 @@ def test_a_new_op_gets_a_function_and_a_stub(tmp_path):
 
 
 def test_a_name_that_python_cannot_have_is_refused(tmp_path):
-    for name in ("lambda", "stream", "no-name"):
+    for name in ("lambda", "stream", "no-name", "make"):
         op = described()
         op["args"][0]["name"] = name
         result = generate(tmp_path, op)
