@@ -1,5 +1,6 @@
 // fp32 values as unsigned integers of the same order.
-// May live here: the two orders and the way back. Nothing that needs memory.
+// May live here: the two orders and the way back, and the maximum that agrees with both. Nothing
+// that needs memory.
 #pragma once
 
 #include "prelude/types.cuh"
@@ -31,6 +32,13 @@ __device__ __forceinline__ uint32 order_key(uint32 bits) {
 // The bits of a value with this max_key.
 __device__ __forceinline__ uint32 value_of(uint32 key) {
   return (key >> 31) != 0 ? key ^ 0x80000000u : ~key;
+}
+
+// The larger value; a NaN is larger than any number.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
 }
 
 }  // namespace kiln

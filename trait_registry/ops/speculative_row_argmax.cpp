@@ -8,32 +8,45 @@ namespace kiln::registry::ops {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
+constexpr std::int64_t kBatch = 8;  // Vectors that a thread loads at once.
 
-// How a row is cut into parts, a CTA each (kernel_templates/speculative/row_argmax.cuh). With few
-// rows there are as many parts as leave each thread two vectors; with more, as many CTAs as the
-// device has room for at once, and none of more than a thread has under way. It changes the time,
-// never a bit.
+// How a row is cut into parts, a CTA each (kernel_templates/speculative/row_argmax.cuh): those of a
+// cluster, as many as the device has room for in two rounds and as leave each thread two vectors,
+// 8 at most where 16 were not tried. A row too long for one, or any where clusters were not tried,
+// is cut by itself into as many parts as there is room for at once. It changes the time, never a
+// bit.
 struct Parts {
   explicit Parts(const Problem& problem) {
     constexpr std::int64_t kMostParts = 65535;
+    const std::int64_t most_ctas = problem.target().major == 9 ? 16 : 8;
+    const std::int64_t most_of_cluster = most_ctas * kThreads * 32;
     const std::int64_t all = problem.dim("n") / 4 + 1;  // Wherever the row begins.
     const std::int64_t rows = std::max<std::int64_t>(problem.dim("rows"), 1);
-    const std::int64_t room = ceil_div(4 * multiprocessors(problem.target()), rows);
-    const std::int64_t least = ceil_div(all, 8 * kThreads);
+    const std::int64_t sms = multiprocessors(problem.target());
+    if (problem.target().major != 12 && (all <= most_of_cluster || rows > sms)) {
+      while (ctas < most_ctas && rows * ctas * 2 <= 8 * sms && all > 2 * ctas * kThreads) {
+        ctas *= 2;
+      }
+      vectors = ceil_div(all, ctas);
+      return;
+    }
     const std::int64_t wanted =
-        std::min(std::clamp(room, least, ceil_div(all, 2 * kThreads)), kMostParts);
-    vectors = ceil_div(all, wanted);
+        std::clamp<std::int64_t>(4 * sms / rows, 1, ceil_div(all, kBatch * kThreads));
+    vectors = ceil_div(all, std::min(wanted, kMostParts));
     count = ceil_div(all, vectors);
   }
   std::int64_t vectors = 1;  ///< Of 4 elements, in a part.
-  std::int64_t count = 1;
+  std::int64_t ctas = 1;     ///< Of a cluster.
+  std::int64_t count = 1;    ///< Parts of a row outside clusters.
 };
 
 Geometry geometry(const Problem& problem, const Traits&) {
+  const Parts parts(problem);
   Geometry geometry;
-  geometry.grid.x = static_cast<std::uint32_t>(problem.dim("rows"));
-  geometry.grid.y = static_cast<std::uint32_t>(Parts(problem).count);
+  geometry.grid.x = static_cast<std::uint32_t>(problem.dim("rows") * parts.ctas);
+  geometry.grid.y = static_cast<std::uint32_t>(parts.count);
   geometry.block.x = static_cast<std::uint32_t>(kThreads);
+  geometry.cluster.x = static_cast<std::uint32_t>(parts.ctas);
   return geometry;
 }
 

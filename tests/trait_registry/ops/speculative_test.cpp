@@ -83,20 +83,24 @@ TEST_CASE("row_argmax cuts a row into parts that cover it, in a workspace that h
         const Op& op = f.bound().op;
         const Geometry geometry = op.kernels[0].geometry(problem, {});
         const Geometry second = op.kernels[1].geometry(problem, {});
-        const std::int64_t parts = geometry.grid.y;
+        const std::int64_t ctas = geometry.cluster.x;
+        const std::int64_t parts = geometry.grid.y * ctas;
         const std::int64_t vectors = op.kernels[0].params.back().compute(problem);
-        CHECK(op.kernels[1].params.back().compute(problem) == parts);
-        CHECK(std::int64_t{geometry.grid.x} == rows);
+        CHECK(op.kernels[1].params.back().compute(problem) == geometry.grid.y);
+        CHECK((ctas == 1 || geometry.grid.y == 1));
+        CHECK(ctas <= (target.starts_with("sm_90") ? 16 : target.starts_with("sm_12") ? 1 : 8));
+        CHECK(geometry.grid.x == static_cast<std::uint32_t>(rows * ctas));
         CHECK((parts >= 1 && parts <= 65535));
         CHECK(parts * vectors >= (n + 3) / 4);
-        CHECK((parts - 1) * vectors < n / 4 + 1);
+        CHECK((ctas != 1 || (parts - 1) * vectors < n / 4 + 1));
         CHECK(op.workspace(problem, {}) ==
-              (parts == 1 ? 0U : static_cast<std::size_t>(rows * parts * 8)));
-        CHECK((parts == 1) == (second.grid.x == 0));
-        CHECK((parts == 1 || std::int64_t{second.grid.x} * second.block.x >= rows * 32));
+              (geometry.grid.y == 1 ? 0U : static_cast<std::size_t>(rows * parts * 8)));
+        CHECK((geometry.grid.y == 1) == (second.grid.x == 0));
+        CHECK((geometry.grid.y == 1 || std::int64_t{second.grid.x} * second.block.x >= rows * 32));
       }
     }
-    CHECK(f.bound().op.kernels[0].geometry(f.problem(1, 129'280, target), {}).grid.y > 60);
+    const Geometry one = f.bound().op.kernels[0].geometry(f.problem(1, 129'280, target), {});
+    CHECK(one.grid.y * one.cluster.x >= 8);
     CHECK(f.bound().op.kernels[0].geometry(f.problem(0, 1000, target), {}).grid.x == 0);
     CHECK(f.bound().op.kernels[1].geometry(f.problem(0, 129'280, target), {}).grid.x == 0);
   }
