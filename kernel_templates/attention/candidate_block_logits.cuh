@@ -8,7 +8,7 @@
 
 #include "attention/candidate_mask.cuh"
 #include "attention/candidate_rows.cuh"
-#include "attention/candidate_select.cuh"
+#include "attention/candidate_scores.cuh"
 #include "attention/logit_group.cuh"
 #include "prelude/division.cuh"
 #include "prelude/float_order.cuh"
@@ -18,24 +18,32 @@
 
 namespace kiln {
 
-// What is selected of a row: blocks of a greater key, and those of this key up to block `last`.
+// What is selected of a row: blocks of a greater key, and those of this key in front of `end`.
 struct RowThreshold {
   uint32 key;
-  uint32 last;
+  uint32 end;
 };
 
 struct ThresholdSink {
-  RowThreshold* threshold;
+  RowThreshold* to;
+  uint32 rank;
+  uint32 key = 0;
 
-  __device__ __forceinline__ void take(uint32, uint32, uint32) const {}
-  __device__ __forceinline__ void take_last(uint32 key, uint32 index) const {
-    const uint32 words[2] = {key, index};
-    store_8(threshold, words);
+  __device__ __forceinline__ void store(uint32 end) const {
+    const uint32 words[2] = {key, end};
+    store_8(to, words);
   }
+  __device__ __forceinline__ void take_threshold(const Threshold& threshold) {
+    key = threshold.key;
+    if (threshold.ties == 0 && rank == 0 && threadIdx.x == 0)
+      store(0);
+  }
+  __device__ __forceinline__ void take(const float*, uint32, uint32, uint32) const {}
+  __device__ __forceinline__ void take_last(uint32 index) const { store(index + 1); }
 };
 
 // thresholds: [rows]. Scores, [rows, ceil(width / block_size)], begin scores_offset bytes behind
-// them. Launch: see candidate_select.cuh; at most 8 CTAs of a row.
+// them. Launch: see candidate_select.cuh.
 template <bool PDL>
 __global__ void __launch_bounds__(kSelectThreads, 1)
     candidate_threshold(char* workspace, int64 scores_offset, int topk_blocks, int block_size,
@@ -45,12 +53,16 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
   const int64 row = blockIdx.x / cluster_ctas();
   const Divisor block(static_cast<uint32>(block_size));
   const uint32 blocks = block.divide_up(static_cast<uint32>(width));
-  const float* const scores =
-      reinterpret_cast<const float*>(workspace + scores_offset) + row * blocks;
-  const ThresholdSink sink{reinterpret_cast<RowThreshold*>(workspace) + row};
-  clear_bins(shared);
+  RowScores scores(reinterpret_cast<const float*>(workspace + scores_offset) + row * blocks,
+                   blocks);
+  ThresholdSink sink{reinterpret_cast<RowThreshold*>(workspace) + row, scores.rank};
+  uint32 k = min(blocks, static_cast<uint32>(topk_blocks));
+  prepare_select(shared, scores.rank, scores.ctas);
+  scores.pin_all<PDL>();
+  pin<PDL>(sink.to);
+  pin<PDL>(k);
   wait_for_prerequisites<PDL>();
-  select_row(scores, blocks, min(blocks, static_cast<uint32>(topk_blocks)), shared, sink);
+  select_row(scores, k, shared, sink);
 }
 
 // keep: [rows, width]. Launch: block (kMaskThreads), grid (rows, CTAs of a row).
@@ -61,22 +73,31 @@ __global__ void __launch_bounds__(kMaskThreads)
   __shared__ MaskFlags flags;
   launch_dependents<PDL>();
   const int64 row = blockIdx.x;
-  const uint32 elements = static_cast<uint32>(width);
-  const Divisor block(static_cast<uint32>(block_size));
-  const uint32 blocks = block.divide_up(elements);
-  const uint32 tile_blocks = mask_tile_blocks(block);
-  const uint32* const threshold = reinterpret_cast<const uint32*>(workspace) + row * 2;
-  const float* const scores =
-      reinterpret_cast<const float*>(workspace + scores_offset) + row * blocks;
-  uint8* const row_keep = keep + row * elements;
+  uint32 elements = static_cast<uint32>(width);
+  Divisor block(static_cast<uint32>(block_size));
+  uint32 blocks = block.divide_up(elements);
+  uint32 tile_blocks = mask_tile_blocks(block);
+  uint32 step = gridDim.y * tile_blocks;
+  const int* threshold = reinterpret_cast<const int*>(workspace) + row * 2;
+  const float* scores = reinterpret_cast<const float*>(workspace + scores_offset) + row * blocks;
+  uint8* row_keep = keep + row * elements;
+  pin<PDL>(threshold);
+  pin<PDL>(scores);
+  pin<PDL>(row_keep);
+  pin<PDL>(block.value);
+  pin<PDL>(block.reciprocal);
+  pin<PDL>(elements);
+  pin<PDL>(blocks);
+  pin<PDL>(tile_blocks);
+  pin<PDL>(step);
   wait_for_prerequisites<PDL>();
-  const uint32 least = static_cast<uint32>(load_int(reinterpret_cast<const int*>(threshold)));
-  const uint32 last = static_cast<uint32>(load_int(reinterpret_cast<const int*>(threshold) + 1));
-  for (uint32 first = blockIdx.y * tile_blocks; first < blocks; first += gridDim.y * tile_blocks) {
+  const uint32 least = static_cast<uint32>(load_int(threshold));
+  const uint32 equal_end = static_cast<uint32>(load_int(threshold + 1));
+  for (uint32 first = blockIdx.y * tile_blocks; first < blocks; first += step) {
     const uint32 here = min(tile_blocks, blocks - first);
     for (uint32 i = threadIdx.x; i < here; i += kMaskThreads) {
       const uint32 key = order_key(__float_as_uint(load_element(scores + (first + i))));
-      const bool selected = key > least || (key == least && first + i <= last);
+      const bool selected = key > least || (key == least && first + i < equal_end);
       flags[i] = selected && key != kNanKey && key != kNegativeInfinityKey ? 1 : 0;
     }
     __syncthreads();

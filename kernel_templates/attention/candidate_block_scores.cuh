@@ -1,9 +1,10 @@
 // Logits masked past a row's length, and the maximum of each block of positions.
 // May live here: this kernel alone.
 //
-// A CTA takes tiles of whole blocks of one row, about kTile positions or one block each. The
-// maximum of a block is taken in shared memory over keys whose order is that of the values, so no
-// bit depends on who comes first. Launch: block (kScoreThreads), grid (rows, CTAs of a row).
+// A CTA takes tiles of whole blocks of one row, about kTile positions or one block each. Blocks of
+// 4 to 128 positions, a power of two, are those of neighbouring lanes. The maximum of any other
+// block is taken in shared memory over keys whose order is that of the values, so no bit depends on
+// who comes first. Launch: block (kScoreThreads), grid (rows, CTAs of a row).
 #pragma once
 
 #include "attention/candidate_rows.cuh"
@@ -17,7 +18,7 @@
 
 namespace kiln {
 
-enum : uint32 { kScoreThreads = 256, kTile = 2048 };
+enum : uint32 { kScoreThreads = 256, kTile = 4 * kScoreThreads };
 
 // One tile of a row: blocks from `first_block` on, whose keys lie in shared memory.
 struct ScoreTile {
@@ -113,6 +114,93 @@ struct ScoreTile {
   }
 };
 
+// A row, and which of its tiles a CTA takes.
+struct ScoreRow {
+  const float* logits;
+  float* out;
+  float* scores;
+  const char* length_at;
+  Divisor block;
+  uint32 elements;
+  uint32 blocks;
+  uint32 tile_blocks;
+  uint32 wide_lens;
+  uint32 step;   // From a tile to the CTA's next.
+  uint32 lanes;  // Of a block, where the lanes of a warp have whole blocks and vectors; else 0.
+
+  template <bool PDL>
+  __device__ __forceinline__ void pin_all() {
+    pin<PDL>(logits);
+    pin<PDL>(out);
+    pin<PDL>(scores);
+    pin<PDL>(length_at);
+    pin<PDL>(block.value);
+    pin<PDL>(block.reciprocal);
+    pin<PDL>(elements);
+    pin<PDL>(blocks);
+    pin<PDL>(tile_blocks);
+    pin<PDL>(wide_lens);
+    pin<PDL>(step);
+    pin<PDL>(lanes);
+  }
+
+  __device__ __forceinline__ void store_score(uint32 number, uint32 key,
+                                              uint32 last_visible) const {
+    const uint32 bits = value_of(key);
+    store_4(scores + number, number == last_visible ? uint32{kPositiveInfinity} : bits);
+  }
+
+  // One vector of each thread, and blocks of whole lanes.
+  __device__ __forceinline__ void take_lanes(uint32 tile, uint32 length,
+                                             uint32 last_visible) const {
+    const uint32 position = tile * kTile + threadIdx.x * 4;
+    LogitGroup<4> group = {};
+    const bool exists = position < elements;
+    if (exists && position < length)
+      group.load(logits + position);
+    group.mask(position, length);
+    if (exists)
+      group.store(out + position);
+    uint32 key = max(max(max_key(group.bits[0]), max_key(group.bits[1])),
+                     max(max_key(group.bits[2]), max_key(group.bits[3])));
+    for (uint32 mask = 1; mask < lanes; mask *= 2)
+      key = max(key, __shfl_xor_sync(0xffffffffu, key, mask));
+    if (exists && (threadIdx.x & (lanes - 1)) == 0)
+      store_score(block.divide(position), key, last_visible);
+  }
+
+  // Any blocks; `keys` are those of nothing before and after.
+  __device__ __forceinline__ void take_tile(uint32 first, uint32 length, uint32 last_visible,
+                                            uint32* keys) const {
+    const uint32 begin = first * block.value;
+    const uint32 end = min(begin + tile_blocks * block.value, elements);
+    const ScoreTile tile{logits, out, keys, length, first, block};
+    __syncthreads();
+    if (on_16_bytes(logits) && on_16_bytes(out)) {
+      const uint32 from = min((begin + 3) / 4 * 4, end);
+      const uint32 to = max(end / 4 * 4, from);
+      tile.take_range<4, 2>(from, to);
+      tile.take_range<1, 1>(begin, from);
+      tile.take_range<1, 1>(to, end);
+    } else {
+      tile.take_range<1, 8>(begin, end);
+    }
+    __syncthreads();
+    for (uint32 i = threadIdx.x; i < min(tile_blocks, blocks - first); i += kScoreThreads) {
+      store_score(first + i, keys[i], last_visible);
+      keys[i] = kNegativeInfinityKey;
+    }
+  }
+};
+
+// The lanes of a block if it is that of neighbouring lanes, which have vectors; else 0.
+__device__ __forceinline__ uint32 lanes_of_block(const float* logits, const float* out,
+                                                 uint32 elements, uint32 block) {
+  const bool power_of_two = (block & (block - 1)) == 0;
+  const bool fits = block >= 4 && block <= 4 * kWarpLanes && elements % 4 == 0;
+  return power_of_two && fits && on_16_bytes(logits) && on_16_bytes(out) ? block / 4 : 0;
+}
+
 // logits: rows of `width`, logits_row_stride elements apart. seq_lens: [rows], of int64 (wide_lens)
 // or int32. out: [rows, width]. Scores, [rows, ceil(width / block_size)], begin scores_offset bytes
 // behind `scores`.
@@ -127,38 +215,32 @@ __global__ void __launch_bounds__(kScoreThreads)
   const uint32 elements = static_cast<uint32>(width);
   const Divisor block(static_cast<uint32>(block_size));
   const uint32 blocks = block.divide_up(elements);
-  const uint32 tile_blocks = block.value < kTile ? block.divide(kTile) : 1u;
-  const uint32 step = gridDim.y * tile_blocks;
-  const float* logits_row = logits + row * logits_row_stride;
-  float* out_row = out + row * elements;
-  float* scores_row = reinterpret_cast<float*>(scores + scores_offset) + row * blocks;
-  for (uint32 i = threadIdx.x; i < tile_blocks; i += kScoreThreads)
-    keys[i] = kNegativeInfinityKey;
+  const float* const logits_row = logits + row * logits_row_stride;
+  float* const out_row = out + row * elements;
+  ScoreRow own{logits_row,
+               out_row,
+               reinterpret_cast<float*>(scores + scores_offset) + row * blocks,
+               static_cast<const char*>(seq_lens) + row * (wide_lens != 0 ? 8 : 4),
+               block,
+               elements,
+               blocks,
+               block.value < kTile ? block.divide(kTile) : 1u,
+               static_cast<uint32>(wide_lens),
+               lanes_of_block(logits_row, out_row, elements, block.value)};
+  if (own.lanes == 0) {
+    for (uint32 i = threadIdx.x; i < own.tile_blocks; i += kScoreThreads)
+      keys[i] = kNegativeInfinityKey;
+  }
+  own.pin_all<PDL>();
   wait_for_prerequisites<PDL>();
 
-  const uint32 length = visible_length(seq_lens, row, wide_lens != 0, elements);
-  const uint32 last_visible = length != 0 ? block.divide(length - 1) : 0xffffffffu;
-  const bool vectors = on_16_bytes(logits_row) && on_16_bytes(out_row);
-  for (uint32 first = blockIdx.y * tile_blocks; first < blocks; first += step) {
-    const uint32 begin = first * block.value;
-    const uint32 end = min(begin + tile_blocks * block.value, elements);
-    const ScoreTile tile{logits_row, out_row, keys, length, first, block};
-    __syncthreads();
-    if (vectors) {
-      const uint32 from = min((begin + 3) / 4 * 4, end);
-      const uint32 to = max(end / 4 * 4, from);
-      tile.take_range<4, 2>(from, to);
-      tile.take_range<1, 1>(begin, from);
-      tile.take_range<1, 1>(to, end);
+  const uint32 length = visible_length(own.length_at, 0, own.wide_lens != 0, own.elements);
+  const uint32 last_visible = length != 0 ? own.block.divide(length - 1) : 0xffffffffu;
+  for (uint32 tile = blockIdx.y; tile * own.tile_blocks < own.blocks; tile += own.step) {
+    if (own.lanes != 0) {
+      own.take_lanes(tile, length, last_visible);
     } else {
-      tile.take_range<1, 8>(begin, end);
-    }
-    __syncthreads();
-    for (uint32 i = threadIdx.x; i < min(tile_blocks, blocks - first); i += kScoreThreads) {
-      const uint32 bits = value_of(keys[i]);
-      store_4(scores_row + (first + i),
-              first + i == last_visible ? uint32{kPositiveInfinity} : bits);
-      keys[i] = kNegativeInfinityKey;
+      own.take_tile(tile * own.tile_blocks, length, last_visible, keys);
     }
   }
 }

@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-enum : uint32 { kMaskThreads = 256, kMaskTile = 4096 };
+enum : uint32 { kMaskThreads = 512, kMaskTile = 16384 };
 
 // The flags of a tile's blocks, 0 or 1, and room behind them.
 using MaskFlags = uint8[kMaskTile + 1];
@@ -27,6 +27,7 @@ __device__ __forceinline__ void clear_flags(MaskFlags& flags, uint32 count) {
 __device__ __forceinline__ void store_flags(uint8* first, uint32 count, const Divisor& block,
                                             const MaskFlags& flags) {
   const uint32 skipped = static_cast<uint32>(reinterpret_cast<unsigned long long>(first) % 16);
+  const bool quads = skipped == 0 && block.value % 4 == 0;
   for (uint32 chunk = threadIdx.x; chunk * 16 < count + skipped; chunk += kMaskThreads) {
     const uint32 at = chunk * 16 - skipped;  // Wraps around in front of the first position.
     uint32 rest;
@@ -34,6 +35,19 @@ __device__ __forceinline__ void store_flags(uint8* first, uint32 count, const Di
     const uint8* next = flags + number;
     uint32 flag = *next;
     uint32 words[4] = {};
+    if (quads && at + 16 <= count) {
+#pragma unroll
+      for (uint32 i = 0; i < 4; ++i) {
+        words[i] = flag * 0x01010101u;
+        rest += 4;
+        if (rest == block.value) {
+          rest = 0;
+          flag = *++next;
+        }
+      }
+      store_16<0>(first + at, words);
+      continue;
+    }
 #pragma unroll
     for (uint32 i = 0; i < 16; ++i) {
       if (at + i >= count)

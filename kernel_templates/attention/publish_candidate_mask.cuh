@@ -7,36 +7,42 @@
 #pragma once
 
 #include "attention/candidate_mask.cuh"
+#include "attention/logit_group.cuh"
 #include "prelude/division.cuh"
-#include "prelude/global.cuh"
-#include "prelude/index.cuh"
+#include "prelude/float_order.cuh"
 #include "prelude/pdl.cuh"
 #include "prelude/types.cuh"
 
 namespace kiln {
 
-// Marks those of k selected blocks that are among `count` blocks from `first` on.
+// Marks those of k selected blocks that are among `count` blocks from `first` on. W neighbours, all
+// on 16-byte boundaries if they are 4, are loaded at once, and COUNT times as many are under way.
+template <uint32 W, uint32 COUNT>
 __device__ __forceinline__ void mark_selected(const int* indices, const float* values, uint32 k,
                                               uint32 first, uint32 count, MaskFlags& flags) {
-  constexpr uint32 kBatch = 8;
-  for (uint32 begin = threadIdx.x; begin < k; begin += kBatch * kMaskThreads) {
-    uint32 blocks[kBatch];
-    float scores[kBatch];
+  constexpr uint32 kStep = kMaskThreads * W;
+  for (uint32 begin = threadIdx.x * W; begin < k; begin += COUNT * kStep) {
+    LogitGroup<W> blocks[COUNT];
+    LogitGroup<W> scores[COUNT] = {};
 #pragma unroll
-    for (uint32 j = 0; j < kBatch; ++j) {
-      const uint32 i = begin + j * kMaskThreads;
-      blocks[j] = 0xffffffffu;
-      scores[j] = 0;
-      if (i < k) {
-        blocks[j] = static_cast<uint32>(load_int(indices + i));
-        scores[j] = load_element(values + i);
+    for (uint32 j = 0; j < COUNT; ++j) {
+#pragma unroll
+      for (uint32 i = 0; i < W; ++i)
+        blocks[j].bits[i] = 0xffffffffu;
+      if (begin + j * kStep < k) {
+        blocks[j].load(reinterpret_cast<const float*>(indices + begin + j * kStep));
+        scores[j].load(values + begin + j * kStep);
       }
     }
 #pragma unroll
-    for (uint32 j = 0; j < kBatch; ++j) {
-      // No NaN is above -inf.
-      if (blocks[j] - first < count && scores[j] > __uint_as_float(0xff800000u))
-        flags[blocks[j] - first] = 1;
+    for (uint32 j = 0; j < COUNT; ++j) {
+#pragma unroll
+      for (uint32 i = 0; i < W; ++i) {
+        const uint32 at = blocks[j].bits[i] - first;
+        // No NaN is above -inf.
+        if (at < count && __uint_as_float(scores[j].bits[i]) > __uint_as_float(kNegativeInfinity))
+          flags[at] = 1;
+      }
     }
   }
 }
@@ -45,27 +51,46 @@ __device__ __forceinline__ void mark_selected(const int* indices, const float* v
 template <bool PDL>
 __global__ void __launch_bounds__(kMaskThreads)
     publish_candidate_mask(const int* indices, const float* values, uint8* keep, int block_size,
-                           int k, int width) {
+                           uint32 k, int width) {
   __shared__ MaskFlags flags;
   launch_dependents<PDL>();
   const int64 row = blockIdx.x;
-  const uint32 elements = static_cast<uint32>(width);
-  const uint32 selected = static_cast<uint32>(k);
-  const Divisor block(static_cast<uint32>(block_size));
-  const uint32 blocks = block.divide_up(elements);
-  const uint32 tile_blocks = mask_tile_blocks(block);
-  const int* const row_indices = indices + row * selected;
-  const float* const row_values = values + row * selected;
-  uint8* const row_keep = keep + row * elements;
+  uint32 elements = static_cast<uint32>(width);
+  Divisor block(static_cast<uint32>(block_size));
+  uint32 blocks = block.divide_up(elements);
+  uint32 tile_blocks = mask_tile_blocks(block);
+  uint32 step = gridDim.y * tile_blocks;
+  const int* row_indices = indices + row * k;
+  const float* row_values = values + row * k;
+  uint8* row_keep = keep + row * elements;
+  clear_flags(flags, tile_blocks);
+  __syncthreads();
+  pin<PDL>(row_indices);
+  pin<PDL>(row_values);
+  pin<PDL>(row_keep);
+  pin<PDL>(block.value);
+  pin<PDL>(block.reciprocal);
+  pin<PDL>(elements);
+  pin<PDL>(blocks);
+  pin<PDL>(tile_blocks);
+  pin<PDL>(step);
+  pin<PDL>(k);
+  const bool vectors = on_16_bytes(row_indices) && on_16_bytes(row_values) && k % 4 == 0;
   wait_for_prerequisites<PDL>();
-  for (uint32 first = blockIdx.y * tile_blocks; first < blocks; first += gridDim.y * tile_blocks) {
+  for (uint32 first = blockIdx.y * tile_blocks; first < blocks; first += step) {
     const uint32 here = min(tile_blocks, blocks - first);
-    clear_flags(flags, here);
-    __syncthreads();
-    mark_selected(row_indices, row_values, selected, first, here, flags);
+    if (vectors) {
+      mark_selected<4, 1>(row_indices, row_values, k, first, here, flags);
+    } else {
+      mark_selected<1, 4>(row_indices, row_values, k, first, here, flags);
+    }
     __syncthreads();
     const uint32 begin = first * block.value;
     store_flags(row_keep + begin, min(here * block.value, elements - begin), block, flags);
+    if (first + step >= blocks)
+      break;
+    __syncthreads();
+    clear_flags(flags, here);
     __syncthreads();
   }
 }

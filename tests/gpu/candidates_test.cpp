@@ -362,6 +362,7 @@ TEST_CASE("A selection of the timed shape and of wider ones agrees with the refe
     REQUIRE(run({1, 131'072, 1, 2048}, draw, 2) == "");
     REQUIRE(run({70, 20'000, 1, 2048}, draw, 3) == "");
     REQUIRE(run({2, 300'003, 1, 5000, 1, 1}, draw, 4) == "");  // Read again at every step.
+    REQUIRE(run({30, 131'072, 64, 200}, draw, 5) == "");       // Too many rows for one kernel.
   }
 }
 
@@ -384,15 +385,17 @@ TEST_CASE(
   REQUIRE(std::count(values.keep.begin(), values.keep.end(), 1) == 4);
 }
 
-/// The op with this many CTAs for each row in kernel `kernel`.
+/// The op with this many CTAs for each row in kernel `kernel`, which have as much shared memory
+/// together as before.
 std::string with_ctas(const std::string& name, std::size_t kernel, std::uint32_t ctas) {
   Gpu& gpu = Gpu::instance();
   Op op = gpu.engine.op(name).op();
-  op.name += "_ctas_" + std::to_string(ctas);
+  op.name += "_kernel_" + std::to_string(kernel) + "_ctas_" + std::to_string(ctas);
   op.kernels[kernel].geometry = [inner = op.kernels[kernel].geometry, ctas](const Problem& problem,
                                                                             const Traits& traits) {
     Geometry geometry = inner(problem, traits);
     geometry.grid.x = geometry.grid.x / geometry.cluster.x * ctas;
+    geometry.dynamic_shared_bytes = geometry.dynamic_shared_bytes / ctas * geometry.cluster.x + 64;
     geometry.cluster.x = ctas;
     return geometry;
   };
@@ -401,18 +404,23 @@ std::string with_ctas(const std::string& name, std::size_t kernel, std::uint32_t
 }
 
 TEST_CASE("A row's selection is the same however many CTAs share it", "[candidates][sanitize]") {
-  const std::vector<Shape> shapes = {
-      {3, 131'072, 8, 2048}, {1, 20'000, 1, 2048}, {5, 100, 3, 7}, {2, 4, 8, 3}, {1, 70'000, 1, 1}};
+  const std::vector<Shape> one_kernel = {
+      {3, 20'000, 1, 2048}, {2, 32'768, 8, 900}, {5, 100, 3, 7}, {2, 4, 8, 3}};
+  const std::vector<Shape> steps = {{1, 300'003, 1, 2048}, {140, 1'000, 2, 100}, {133, 4, 8, 3}};
   for (const std::uint32_t ctas : {1U, 2U, 4U, 8U}) {
-    const Names names = {with_ctas("candidate_select_blocks", 0, ctas),
-                         with_ctas("candidate_block_logits", 1, ctas)};
-    for (const Shape& shape : shapes) {
-      for (const Draw draw : {Draw::kNormal, Draw::kFew}) {
-        const Values values = Values::random(shape, draw, 9);
-        CAPTURE(ctas, shape.width, static_cast<int>(draw));
-        REQUIRE(Pipeline(shape).run(values, true, names) == "");
+    const std::string select = with_ctas("candidate_select_blocks", 0, ctas);
+    const auto check = [&](const std::vector<Shape>& shapes, std::size_t kernel) {
+      const Names names = {select, with_ctas("candidate_block_logits", kernel, ctas)};
+      for (const Shape& shape : shapes) {
+        for (const Draw draw : {Draw::kNormal, Draw::kFew}) {
+          const Values values = Values::random(shape, draw, 9);
+          CAPTURE(ctas, shape.width, static_cast<int>(draw));
+          REQUIRE(Pipeline(shape).run(values, true, names) == "");
+        }
       }
-    }
+    };
+    check(one_kernel, 0);
+    check(steps, 2);
   }
 }
 

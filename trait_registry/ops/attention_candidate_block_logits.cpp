@@ -11,14 +11,46 @@ bool is_source(const Problem& problem) {
   return !problem.present("published");
 }
 
-// The workspace: a threshold of 8 bytes for each row, then scores. Their number follows from
-// block_size, which no Problem holds; there are as many as positions at most.
+// One kernel, with a cluster for each row, does all while there is room for the clusters of all
+// rows at once, and while a CTA's blocks, which may be of one position each, fit in its shared
+// memory. No clusters on the targets where they were not tried.
+struct Source {
+  explicit Source(const Problem& problem) {
+    constexpr std::int64_t kFew = 4096;  // Positions of a CTA, also the next.
+    constexpr std::int64_t kMost = 32'768;
+    constexpr std::int64_t kMostCtas = 8;
+    const std::int64_t width = problem.dim("width");
+    const std::int64_t rows = problem.dim("rows");
+    while (ctas < kMostCtas && width > ctas * kFew &&
+           rows * ctas * 2 <= clustered_ctas(problem, ctas * 2)) {
+      ctas *= 2;
+    }
+    bytes = round_up(ceil_div(width, ctas), 16) * 4;
+    fits = problem.target().major != 12 && width <= ctas * kMost &&
+           rows * ctas <= clustered_ctas(problem, ctas);
+  }
+  std::int64_t ctas = 1;   ///< Of a row.
+  std::int64_t bytes = 0;  ///< Of shared memory, for each CTA.
+  bool fits = false;
+};
+
+enum class Form { kSource, kSteps, kConsume };
+
+Form form(const Problem& problem) {
+  if (!is_source(problem)) {
+    return Form::kConsume;
+  }
+  return Source(problem).fits ? Form::kSource : Form::kSteps;
+}
+
+// The workspace of the steps: a threshold of 8 bytes for each row, then scores. Their number
+// follows from block_size, which no Problem holds; there are as many as positions at most.
 std::int64_t scores_offset(const Problem& problem) {
   return round_up(problem.dim("rows") * 8, 256);
 }
 
 std::size_t workspace(const Problem& problem, const Traits&) {
-  if (!is_source(problem)) {
+  if (form(problem) != Form::kSteps) {
     return 0;
   }
   return static_cast<std::size_t>(scores_offset(problem) +
@@ -31,10 +63,10 @@ Param offset_param() {
 
 // A grid of no CTA where the call is of the other form.
 template <class Make>
-auto only(bool source, const Make& make) {
+auto only(Form wanted, const Make& make) {
   return [=](const Problem& problem, const Traits&) {
     Geometry geometry = make(problem);
-    if (is_source(problem) != source) {
+    if (form(problem) != wanted || problem.dim("width") == 0) {
       geometry.grid.x = 0;
     }
     return geometry;
@@ -50,12 +82,31 @@ std::int64_t consume_chunk(const Problem& problem) {
                                 round_up(ceil_div(problem.dim("width"), kMostCtas), 4));
 }
 
+KernelSpec source_kernel() {
+  return {.name = "source",
+          .source = "attention/candidate_source.cuh",
+          .instantiation = "kiln::candidate_source<{PDL}>",
+          .params = {Param::data("logits"), Param::stride("logits", 0), Param::data("seq_lens"),
+                     Param::data("out"), Param::data("keep"), Param::scalar("topk_blocks"),
+                     Param::scalar("block_size"), Param::dim("width", ScalarType::kI32),
+                     wide_seq_lens()},
+          .geometry = only(Form::kSource, [](const Problem& problem) {
+            const Source source(problem);
+            Geometry geometry;
+            geometry.grid.x = static_cast<std::uint32_t>(problem.dim("rows") * source.ctas);
+            geometry.block.x = static_cast<std::uint32_t>(kSelectThreads);
+            geometry.cluster.x = static_cast<std::uint32_t>(source.ctas);
+            geometry.dynamic_shared_bytes = static_cast<std::uint32_t>(source.bytes);
+            return geometry;
+          })};
+}
+
 KernelSpec scores_kernel() {
   return {.name = "scores",
           .source = "attention/candidate_block_scores.cuh",
           .instantiation = "kiln::candidate_block_scores<{PDL}>",
           .params = candidate_scores_params(Param::workspace(), offset_param()),
-          .geometry = only(true, candidate_scores_geometry)};
+          .geometry = only(Form::kSteps, candidate_scores_geometry)};
 }
 
 KernelSpec threshold_kernel() {
@@ -64,10 +115,9 @@ KernelSpec threshold_kernel() {
           .instantiation = "kiln::candidate_threshold<{PDL}>",
           .params = {Param::workspace(), offset_param(), Param::scalar("topk_blocks"),
                      Param::scalar("block_size"), Param::dim("width", ScalarType::kI32)},
-          .geometry = only(true, [](const Problem& problem) {
-            Geometry geometry = candidate_select_geometry(problem, problem.dim("width"));
-            geometry.grid.x = problem.dim("width") == 0 ? 0 : geometry.grid.x;
-            return geometry;
+          .geometry = only(Form::kSteps, [](const Problem& problem) {
+            constexpr std::int64_t kUsualBlock = 8;
+            return candidate_select_geometry(problem, ceil_div(problem.dim("width"), kUsualBlock));
           })};
 }
 
@@ -77,7 +127,7 @@ KernelSpec publish_kernel() {
           .instantiation = "kiln::candidate_publish<{PDL}>",
           .params = {Param::workspace(), offset_param(), Param::data("keep"),
                      Param::scalar("block_size"), Param::dim("width", ScalarType::kI32)},
-          .geometry = only(true, candidate_mask_geometry)};
+          .geometry = only(Form::kSteps, candidate_mask_geometry)};
 }
 
 KernelSpec consume_kernel() {
@@ -89,7 +139,7 @@ KernelSpec consume_kernel() {
                      Param::dim("width", ScalarType::kI32),
                      Param::computed("positions of a CTA", consume_chunk, ScalarType::kI32),
                      wide_seq_lens()},
-          .geometry = only(false, [](const Problem& problem) {
+          .geometry = only(Form::kConsume, [](const Problem& problem) {
             return candidate_row_geometry(problem, consume_chunk(problem), kConsumeThreads);
           })};
 }
@@ -128,7 +178,8 @@ Op attention_candidate_block_logits() {
   op.args[4].optional = true;
   op.args[6].optional = true;
   op.traits = {TraitSpec::boolean("PDL", "programmatic dependent launch")};
-  op.kernels = {scores_kernel(), threshold_kernel(), publish_kernel(), consume_kernel()};
+  op.kernels = {source_kernel(), scores_kernel(), threshold_kernel(), publish_kernel(),
+                consume_kernel()};
   op.contract = contract;
   op.scalar_contract = scalar_contract;
   op.workspace = workspace;

@@ -95,7 +95,7 @@ inline Geometry candidate_row_geometry(const Problem& problem, std::int64_t posi
 
 /// Of kernel_templates/attention/candidate_block_scores.cuh.
 inline Geometry candidate_scores_geometry(const Problem& problem) {
-  return candidate_row_geometry(problem, 2048, 256);
+  return candidate_row_geometry(problem, 1024, 256);
 }
 
 inline std::vector<Param> candidate_scores_params(Param scores, Param offset) {
@@ -110,33 +110,41 @@ inline std::vector<Param> candidate_scores_params(Param scores, Param offset) {
           wide_seq_lens()};
 }
 
-/// Of kernel_templates/attention/candidate_select.cuh, for rows of at most `count` scores. As many
-/// CTAs as leave a thread with a few scores share a row while there is room for all rows at once,
-/// and in any case as many as can hold the row. No clusters on the targets where they were not
-/// tried.
+/// Of kernel_templates/attention/candidate_select.cuh.
+inline constexpr std::int64_t kSelectThreads = 1024;
+
+/// How many CTAs of that size run at once in clusters of `ctas`: some groups of multiprocessors
+/// have a rest that is too small for another cluster.
+inline std::int64_t clustered_ctas(const Problem& problem, std::int64_t ctas) {
+  const std::int64_t sms = multiprocessors(problem.target());
+  return ctas <= 2 ? sms : sms * 9 / 10;
+}
+
+/// The same, for rows of `count` scores. As many CTAs as leave a thread with a few scores share a
+/// row while there is room for all rows at once, and in any case as many as hold half of it. No
+/// clusters on the targets where they were not tried.
 inline Geometry candidate_select_geometry(const Problem& problem, std::int64_t count) {
-  constexpr std::int64_t kThreads = 1024;
   constexpr std::int64_t kFew = 4;
   constexpr std::int64_t kHeld = 16;
   constexpr std::int64_t kMostCtas = 8;
   const std::int64_t rows = problem.dim("rows");
-  const std::int64_t sms = multiprocessors(problem.target());
   std::int64_t ctas = 1;
   while (ctas < kMostCtas && problem.target().major != 12 &&
-         (count > ctas * kThreads * kHeld ||
-          (count > ctas * kThreads * kFew && rows * ctas * 2 <= sms))) {
+         (count > ctas * kSelectThreads * kHeld ||
+          (count > ctas * kSelectThreads * kFew &&
+           rows * ctas * 2 <= clustered_ctas(problem, ctas * 2)))) {
     ctas *= 2;
   }
   Geometry geometry;
   geometry.grid.x = static_cast<std::uint32_t>(rows * ctas);
-  geometry.block.x = static_cast<std::uint32_t>(kThreads);
+  geometry.block.x = static_cast<std::uint32_t>(kSelectThreads);
   geometry.cluster.x = static_cast<std::uint32_t>(ctas);
   return geometry;
 }
 
 /// Of kernel_templates/attention/candidate_mask.cuh.
 inline Geometry candidate_mask_geometry(const Problem& problem) {
-  return candidate_row_geometry(problem, 4096, 256);
+  return candidate_row_geometry(problem, 16'384, 512);
 }
 
 }  // namespace kiln::registry::ops

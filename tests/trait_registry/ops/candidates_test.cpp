@@ -53,7 +53,7 @@ TEST_CASE("candidate_block_scores wants a score for each block, the last one cut
   CHECK(has(f.error({logits, lens(3), 8, logits, floats(2, 3, 126)}), "contiguous"));
   CHECK(f.error({floats(0, 4, 131'072), lens(4), 8, floats(1, 4, 131'072), floats(2, 4, 16'384)})
             .empty());
-  CHECK(f.geometry().grid == Dim3{4, 64, 1});
+  CHECK(f.geometry().grid == Dim3{4, 128, 1});
   CHECK(f.error({floats(0, 0, 8), lens(0), 8, floats(1, 0, 8), floats(2, 0, 1)}).empty());
   CHECK(f.geometry().grid.x == 0);
 }
@@ -70,6 +70,8 @@ TEST_CASE("A row's selection has the CTAs that can hold it, and more while there
     return geometry.cluster.x;
   };
   CHECK(ctas(4, 16'384, 2048) == 4);
+  CHECK(ctas(16, 16'384, 2048) == 4);
+  CHECK(ctas(32, 16'384, 2048) == 2);
   CHECK(ctas(64, 16'384, 2048) == 2);
   CHECK(ctas(67, 16'384, 2048) == 1);
   CHECK(ctas(64, 131'072, 2048) == 8);
@@ -87,10 +89,44 @@ TEST_CASE("publish_candidate_mask takes a mask at any byte") {
   Fixture f("publish_candidate_mask");
   const Tensor indices(at(1), DType::kI32, {4, 2048});
   CHECK(f.error({indices, floats(2, 4, 2048), 8, mask(3, 4, 131'072)}).empty());
-  CHECK(f.geometry().grid == Dim3{4, 32, 1});
+  CHECK(f.geometry().grid == Dim3{4, 8, 1});
   CHECK(has(f.error({indices, floats(2, 4, 2048), 0, mask(3, 4, 131'072)}), "block_size"));
   CHECK(f.error({Tensor(at(1), DType::kI32, {4, 0}), floats(2, 4, 0), 8, mask(3, 4, 9)}).empty());
   CHECK(f.geometry().grid == Dim3{4, 1, 1});  // Nothing is selected, and all is written.
+}
+
+TEST_CASE(
+    "candidate_block_logits takes one kernel while there is room for the clusters of all rows") {
+  Fixture f("candidate_block_logits");
+  // CTAs of a row in the one kernel; 0: the three steps.
+  const auto ctas = [&](std::int64_t rows, std::int64_t width) {
+    CHECK(f.error({floats(0, rows, width), lens(rows), 2048, 8, Arg(), floats(1, rows, width),
+                   mask(2, rows, width)})
+              .empty());
+    const Geometry geometry = f.geometry(0);
+    CHECK((geometry.grid.x == 0) == (f.geometry(1).grid.x != 0));
+    CHECK((geometry.grid.x == 0) == (f.geometry(2).grid.x != 0));
+    CHECK((geometry.grid.x == 0) == (f.geometry(3).grid.x != 0));
+    CHECK(f.op.op.workspace(f.problem, {}) ==
+          (geometry.grid.x != 0 ? 0U : static_cast<std::size_t>(256 + rows * width * 4)));
+    if (geometry.grid.x == 0) {
+      return std::uint32_t{0};
+    }
+    CHECK(geometry.grid.x == rows * geometry.cluster.x);
+    CHECK(geometry.dynamic_shared_bytes * std::int64_t{geometry.cluster.x} >= width * 4);
+    return geometry.cluster.x;
+  };
+  CHECK(ctas(1, 100) == 1);
+  CHECK(ctas(1, 4097) == 2);
+  CHECK(ctas(1, 131'072) == 8);
+  CHECK(ctas(14, 131'072) == 8);
+  CHECK(ctas(16, 131'072) == 4);
+  CHECK(ctas(29, 131'072) == 4);
+  CHECK(ctas(30, 131'072) == 0);
+  CHECK(ctas(1, 262'144) == 8);
+  CHECK(ctas(1, 300'000) == 0);
+  f.target = "sm_120a";
+  CHECK(ctas(1, 131'072) == 0);
 }
 
 TEST_CASE("candidate_block_logits either selects or is told, and launches the steps of that form") {
@@ -108,8 +144,8 @@ TEST_CASE("candidate_block_logits either selects or is told, and launches the st
   };
   const auto workspace = [&] { return f.op.op.workspace(f.problem, {}); };
   CHECK(f.error({logits, lens(4), 2048, 8, Arg(), out, mask(2, 4, 131'072)}).empty());
-  CHECK(launched() == std::vector<std::string>{"scores", "threshold", "publish"});
-  CHECK(workspace() == 256 + 4 * 131'072 * 4);
+  CHECK(launched() == std::vector<std::string>{"source"});
+  CHECK(workspace() == 0);
   CHECK(f.error({logits, lens(4), 2048, 8, mask(2, 4, 131'072), out, Arg()}).empty());
   CHECK(launched() == std::vector<std::string>{"consume"});
   CHECK(workspace() == 0);
