@@ -8,8 +8,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/environment.sh
-# The release preset's compilers, where the build would take the names that Python was built with: the compiler cache looks at names.
-export CC=${CC:-cc} CXX=${CXX:-c++}
 wheels=$PWD/build/wheel tools=$PWD/build/python-tools venv=$PWD/build/python-venv
 
 [ -e build/release/CMakeCache.txt ] || cmake --preset release
@@ -17,7 +15,7 @@ cmake --build --preset release --target kiln_fake_driver
 
 # What builds it has a fixed place, where pip's isolation would have a new one each time and the compiler cache would miss.
 [ -e "$tools/bin/pip" ] || python3 -m venv "$tools"
-"$tools/bin/pip" install -q --disable-pip-version-check "scikit-build-core>=0.10" "apache-tvm-ffi>=0.1.9,<0.2"
+"$tools/bin/pip" install -q --disable-pip-version-check "scikit-build-core>=1.1" "apache-tvm-ffi>=0.1.9,<0.2"
 rm -rf "$wheels"
 "$tools/bin/pip" wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$wheels" ./python
 
