@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,25 +24,6 @@ struct CacheArgs {
 };
 
 using Subcommand = int (*)(Engine& engine, const CacheArgs& args);
-
-// Asking about a cache that was named and is not there is a mistake that must not pass for an empty
-// cache: an image build may rely on the answer.
-void require_named_cache(const std::string& named) {
-  if (!named.empty()) {
-    return require_directory(named, "there is no cache directory");
-  }
-  const char* const variable = std::getenv("KILN_CACHE_DIR");
-  const std::string root = variable != nullptr ? variable : "";
-  if (root.empty()) {
-    return;
-  }
-  if (!root.starts_with('/')) {
-    throw Error(ErrorCode::kIo, fmt::format("KILN_CACHE_DIR names '{}', which is not an absolute "
-                                            "path",
-                                            root));
-  }
-  require_directory(root, "KILN_CACHE_DIR names no directory");
-}
 
 int with_store(const CacheArgs& args, Subcommand subcommand) {
   require_named_cache(args.cache);

@@ -24,8 +24,18 @@ void print_json(const Json& value) {
   print_out("\n");
 }
 
+std::string in_words_of_the_command(std::string message) {
+  constexpr std::string_view kOption = " or name the file in EngineOptions::driver";
+  if (const std::size_t at = message.find(kOption); at != std::string::npos) {
+    message.erase(at, kOption.size());
+  }
+  return message;
+}
+
 void complain(std::string_view message) {
-  const std::string line = fmt::format("kiln: {}{}\n", message, message.ends_with('.') ? "" : ".");
+  const std::string line =
+      fmt::format("kiln: {}{}\n", in_words_of_the_command(std::string(message)),
+                  message.ends_with('.') ? "" : ".");
   std::fflush(stdout);  // Where both go to one file, what was said before comes before.
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

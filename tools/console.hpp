@@ -23,7 +23,11 @@ void print_out(fmt::format_string<Args...> format, Args&&... args) {
 }
 void print_json(const Json& value);
 
-/// One plain sentence on stderr, "kiln: " in front and a full stop at the end.
+/// A message of the library's in the words of who types commands, and makes no engine of his own.
+std::string in_words_of_the_command(std::string message);
+
+/// One plain sentence on stderr, "kiln: " in front and a full stop at the end, in
+/// the words of the command.
 void complain(std::string_view message);
 
 /// Options of the engine that a subcommand works with: the library's warnings and errors go to

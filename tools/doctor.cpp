@@ -1,6 +1,9 @@
 #include "runtime/doctor.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
@@ -21,7 +24,7 @@ Json to_json(const DoctorReport::Driver& driver) {
                        {"arch", device.target}});
   }
   return {{"found", driver.found},
-          {"problem", driver.problem},
+          {"problem", in_words_of_the_command(driver.problem)},
           {"path", driver.path},
           {"version", driver.version},
           {"minimum_version", driver.minimum_version},
@@ -77,7 +80,7 @@ Json to_json(const DoctorReport& report) {
 
 void print_driver(const DoctorReport::Driver& driver) {
   if (!driver.found) {
-    print_out("driver    none: {}\n", driver.problem);
+    print_out("driver    none: {}\n", in_words_of_the_command(driver.problem));
     return;
   }
   print_out("driver    {} at {} (Kiln needs {})\n", driver.version, driver.path,
@@ -144,6 +147,49 @@ void print_cache(const DoctorReport::Cache& cache) {
   }
 }
 
+// Without a device the ops are looked at for a target that nobody named.
+void print_assumed(const DoctorReport& report) {
+  if (!report.driver.devices.empty() || report.ops.empty()) {
+    return;
+  }
+  print_out(
+      "assumed   {}, since there is no device here: {}. For another: kiln prebuild --check --arch "
+      "ARCH\n",
+      report.ops.front().target,
+      report.nvrtc.usable ? "the newest architecture that this NVRTC compiles for"
+                          : "the architecture that the cache holds most of");
+}
+
+// The architectures whose kernels are missing, with commas between them. Without a device it is for
+// the reader to say which.
+std::string lacking_archs(const DoctorReport& report) {
+  if (report.driver.devices.empty()) {
+    return "ARCH";
+  }
+  std::vector<std::string> archs;
+  for (const DoctorReport::OpRow& row : report.ops) {
+    if (row.ability == DoctorReport::Ability::kNeither &&
+        std::find(archs.begin(), archs.end(), row.target) == archs.end()) {
+      archs.push_back(row.target);
+    }
+  }
+  return fmt::format("{}", fmt::join(archs, ","));
+}
+
+std::string remedy(const DoctorReport& report) {
+  const std::string prebuild =
+      fmt::format("kiln prebuild --arch {} --cache '{}'", lacking_archs(report), report.cache.root);
+  if (!report.may_compile()) {
+    return "some op is not in the cache in full, and compiling is forbidden here. This fills it, "
+           "where compiling is allowed (KILN_JIT=allow): " +
+           prebuild;
+  }
+  return "some op can neither be loaded from the cache nor compiled here. Name an NVRTC that can, "
+         "by "
+         "KILN_NVRTC, or fill the cache where there is one: " +
+         prebuild;
+}
+
 void print_report(const DoctorReport& report) {
   print_out("kiln      {}\n", report.kiln_version);
   print_driver(report.driver);
@@ -153,14 +199,15 @@ void print_report(const DoctorReport& report) {
     print_worker(report.compiling);
   }
   print_cache(report.cache);
+  print_assumed(report);
   for (const DoctorReport::OpRow& row : report.ops) {
     print_out("op        {} for {}: {}; {}\n", row.op, row.target, ability_name(row.ability),
               row.reason);
   }
 }
 
-int diagnose(bool json) {
-  Engine engine(engine_options());
+int diagnose(const std::string& cache, bool json) {
+  Engine engine(engine_options(cache));
   const DoctorReport report = runtime::examine(engine);
   if (json) {
     print_json(to_json(report));
@@ -168,9 +215,7 @@ int diagnose(bool json) {
     print_report(report);
   }
   if (!report.ok()) {
-    complain(report.may_compile()
-                 ? "some op can neither be loaded from the cache nor compiled here."
-                 : "some op is not in the cache in full, and compiling is forbidden here.");
+    complain(remedy(report));
     return kFailure;
   }
   return kSuccess;
@@ -181,9 +226,12 @@ int diagnose(bool json) {
 void add_doctor(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Say what was found on this machine and what each op can do here.");
+  const auto cache = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
+  add_cache_option(*command, *cache);
   command->add_flag("--json", *json, "Print one JSON object.");
-  command->callback([&action, json] { action = [json] { return diagnose(*json); }; });
+  command->callback(
+      [&action, cache, json] { action = [cache, json] { return diagnose(*cache, *json); }; });
 }
 
 }  // namespace kiln::tools

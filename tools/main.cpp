@@ -76,7 +76,7 @@ int run_action(const CLI::App& app, const Action& action) {
     return action();
   } catch (const std::exception& error) {
     if (asks_for_json(app)) {
-      print_json({{"error", error.what()}});
+      print_json({{"error", in_words_of_the_command(error.what())}});
     }
     complain(error.what());
     return kFailure;

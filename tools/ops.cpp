@@ -5,6 +5,7 @@
 
 #include <kiln/engine.hpp>
 
+#include "runtime/prebuild.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
 #include "trait_registry/target.hpp"
@@ -120,15 +121,55 @@ void print_op(const Op& op) {
   print_out("    archs:  {}\n", fmt::join(served_targets(op), " "));
 }
 
-int list_ops(bool json) {
+std::string describe_line(const ArgSpec& arg) {
+  const char* const optional = arg.optional ? ", optional" : "";
+  if (!arg.is_tensor()) {
+    return fmt::format("{}{}", scalar_name(arg.scalar), optional);
+  }
+  std::vector<const char*> dtypes;
+  for (const DType dtype : arg.dtypes) {
+    dtypes.push_back(dtype_name(dtype));
+  }
+  std::vector<std::string> shape;
+  for (const Dim& dim : arg.shape) {
+    shape.push_back(dim.text());
+  }
+  return fmt::format("{} [{}], {}{}", fmt::join(dtypes, " or "), fmt::join(shape, ", "),
+                     access_name(arg.access), optional);
+}
+
+void print_args(const Op& op) {
+  for (const ArgSpec& arg : op.args) {
+    print_out("    {}: {}{}{}\n", arg.name, describe_line(arg), arg.summary.empty() ? "" : "; ",
+              arg.summary);
+  }
+}
+
+// The ops that the globs name, all without one. A glob that names none is a mistake.
+std::vector<std::string> named_ops(const Engine& engine, const std::vector<std::string>& globs) {
+  std::vector<std::string> names = engine.op_names();
+  for (const std::string& glob : globs) {
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return runtime::is_named({glob}, name); })) {
+      engine.op(glob);  // Throws, and knows what is near.
+    }
+  }
+  std::erase_if(names, [&](const std::string& name) { return !runtime::is_named(globs, name); });
+  return names;
+}
+
+int list_ops(const std::vector<std::string>& globs, bool json) {
   const Engine engine(engine_options());
   Json all = Json::array();
-  for (const std::string& name : engine.op_names()) {
+  for (const std::string& name : named_ops(engine, globs)) {
     const Op& op = engine.op(name).op();
     if (json) {
       all.push_back(describe(op));
-    } else {
-      print_op(op);
+      continue;
+    }
+    print_op(op);
+    if (!globs.empty()) {
+      print_args(op);
     }
   }
   if (json) {
@@ -140,10 +181,15 @@ int list_ops(bool json) {
 }  // namespace
 
 void add_ops(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("ops", "List the registered ops.");
+  CLI::App* command =
+      app.add_subcommand("ops", "List the registered ops, or describe those that are named.");
+  const auto globs = std::make_shared<std::vector<std::string>>();
   const auto json = std::make_shared<bool>(false);
+  command->add_option("op", *globs, "Names or globs: these alone, with their arguments.")
+      ->type_name("GLOB...");
   command->add_flag("--json", *json, "Print a JSON list.");
-  command->callback([&action, json] { action = [json] { return list_ops(*json); }; });
+  command->callback(
+      [&action, globs, json] { action = [globs, json] { return list_ops(*globs, *json); }; });
 }
 
 }  // namespace kiln::tools

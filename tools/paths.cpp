@@ -1,6 +1,7 @@
 #include "tools/paths.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -56,6 +57,23 @@ void require_directory(const std::string& path, const std::string& what) {
   if (!fs::is_directory(absolute_path(path), error)) {
     refuse(what, path, error ? error.value() : ENOTDIR);
   }
+}
+
+void require_named_cache(const std::string& named) {
+  if (!named.empty()) {
+    return require_directory(named, "there is no cache directory");
+  }
+  const char* const variable = std::getenv("KILN_CACHE_DIR");
+  const std::string root = variable != nullptr ? variable : "";
+  if (root.empty()) {
+    return;
+  }
+  if (!root.starts_with('/')) {
+    throw Error(ErrorCode::kIo, fmt::format("KILN_CACHE_DIR names '{}', which is not an absolute "
+                                            "path",
+                                            root));
+  }
+  require_directory(root, "KILN_CACHE_DIR names no directory");
 }
 
 }  // namespace kiln::tools

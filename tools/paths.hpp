@@ -22,4 +22,9 @@ void require_directory(const std::string& path, const std::string& what);
 /// Refuses what is not there.
 void require_existence(const std::string& path, const std::string& what);
 
+/// Refuses a cache that --cache (`named`) or else KILN_CACHE_DIR names and that is not there:
+/// asking about it is a mistake that must not pass for an empty cache, on whose answer an image
+/// build may rely.
+void require_named_cache(const std::string& named);
+
 }  // namespace kiln::tools

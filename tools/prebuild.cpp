@@ -116,6 +116,7 @@ int prebuild(const PrebuildArgs& args) {
   const Wanted asked = wanted(engine.impl().registry(), args.wanted);
   refuse_archs(engine, args.wanted.targets, asked);
   refuse_without_place(engine, asked, args.shard);
+  refuse_without_compiler(engine, asked, args.shard);
   const PrebuildReport report = build(engine, args, asked, interrupt);
   if (args.json) {
     Json json = to_json(report, engine.impl().store().counters());

@@ -8,6 +8,16 @@
 #include "tools/prebuild_check.hpp"
 
 namespace kiln::tools {
+namespace {
+
+bool lacks_any_of(Engine& engine, const Wanted& asked, const Shard& shard) {
+  runtime::WorkList work = runtime::WorkList::of(engine.impl().registry(), asked.variants);
+  work.keep(shard);
+  Lookup lookup(&engine, {});
+  return lacks_any(lookup, work);
+}
+
+}  // namespace
 
 void refuse_archs(Engine& engine, const std::vector<Target>& named, const Wanted& asked) {
   const Result<runtime::Toolchain>& toolchain = engine.impl().provider().source().toolchain();
@@ -43,16 +53,25 @@ void refuse_without_place(Engine& engine, const Wanted& asked, const Shard& shar
   if (there && store.try_write()) {
     return;
   }
-  runtime::WorkList work = runtime::WorkList::of(engine.impl().registry(), asked.variants);
-  work.keep(shard);
-  Lookup lookup(&engine, {});
-  if (!lacks_any(lookup, work)) {
+  if (!lacks_any_of(engine, asked, shard)) {
     return;
   }
   if (const Status place = store.try_write(); !place) {
     throw Error(ErrorCode::kIo,
                 fmt::format("nothing was built, since the cache cannot take new kernels: {}",
                             place.error().message));
+  }
+}
+
+void refuse_without_compiler(Engine& engine, const Wanted& asked, const Shard& shard) {
+  if (engine.impl().provider().policy() == JitPolicy::kForbid) {
+    return;
+  }
+  const Result<runtime::Toolchain>& toolchain = engine.impl().provider().source().toolchain();
+  if (!toolchain && lacks_any_of(engine, asked, shard)) {
+    throw Error(toolchain.error().code,
+                fmt::format("nothing was built, since there is nothing to compile with: {}",
+                            toolchain.error().message));
   }
 }
 

@@ -18,4 +18,7 @@ void refuse_archs(Engine& engine, const std::vector<Target>& named, const Wanted
 /// A cache that takes no new kernel, where this shard has one. Throws Error.
 void refuse_without_place(Engine& engine, const Wanted& asked, const Shard& shard);
 
+/// No NVRTC that can be used, where this shard has a kernel to compile. Throws Error.
+void refuse_without_compiler(Engine& engine, const Wanted& asked, const Shard& shard);
+
 }  // namespace kiln::tools

@@ -10,6 +10,7 @@
 #include "runtime/engine_impl.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/paths.hpp"
 #include "trait_registry/target.hpp"
 
 namespace kiln::tools {
@@ -135,6 +136,7 @@ void print(const Answer& answer) {
 }
 
 int why(const WhyArgs& args, const std::vector<Target>& asked) {
+  require_named_cache(args.cache);
   Engine engine(engine_options(args.cache));
   const OpHandle op = engine.op(args.op);
   Inquiry inquiry(engine);

@@ -70,6 +70,12 @@ class Cache(PrebuiltTest):
         self.kiln("cache", "why", self.OP, "--arch", "banana", code=2)
         self.kiln("cache", "why", "nosuch", "--arch", self.ARCH, code=1)
 
+    def test_why_asked_of_a_cache_that_is_not_there_is_a_mistake(self):
+        missing = self.scratch / "missing"
+        asked = ["cache", "why", self.OP, "--arch", self.ARCH]
+        self.assertIn(str(missing), self.kiln(*asked, "--cache", missing, code=1).stderr)
+        self.assertIn("KILN_CACHE_DIR", self.kiln(*asked, code=1, env={"KILN_CACHE_DIR": missing}).stderr)
+
     def test_verify_passes_a_sound_cache(self):
         self.assertEqual(self.cache_json("verify"), {"entries": self.total, "bad": []})
 

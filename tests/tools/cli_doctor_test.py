@@ -63,6 +63,34 @@ class Doctor(KilnTest):
         self.assertTrue(all(row["ability"] == "neither" for row in report["ops"]))
         self.assertIn("neither", self.kiln("doctor", code=1, env=missing).stderr)
 
+    def test_what_can_be_done_about_a_missing_op_is_said_last(self):
+        missing = {"KILN_NVRTC": "/nonexistent/libnvrtc.so"}
+        said = self.kiln("doctor", "--cache", self.cache, code=1, env=missing).stderr
+        self.assertRegex(said, rf"KILN_NVRTC.*kiln prebuild --arch \S+ --cache '{self.cache}'\.\n$")
+        said = self.kiln("doctor", "--cache", self.cache, code=1, env={"KILN_JIT": "forbid"}).stderr
+        self.assertRegex(said, rf"KILN_JIT=allow.*kiln prebuild --arch \S+ --cache '{self.cache}'\.\n$")
+
+    def test_without_a_gpu_it_says_which_architecture_is_assumed_and_why(self):
+        report = self.kiln_json("doctor")
+        if report["driver"]["devices"]:
+            self.skipTest("there is a GPU here, and nothing is assumed")
+        text = self.kiln("doctor").stdout
+        self.assertRegex(text, rf"(?m)^assumed   {report['ops'][0]['arch']}, since there is no device here: the newest ")
+        self.assertIn("the cache holds most of", self.kiln("doctor", code=1, env={"KILN_JIT": "forbid"}).stdout)
+
+    def test_without_a_driver_it_names_what_who_types_can_do(self):
+        report = self.kiln_json("doctor")
+        if report["driver"]["found"]:
+            self.skipTest("there is a driver here")
+        for said in (report["driver"]["problem"], self.kiln("doctor").stdout):
+            self.assertIn("LD_LIBRARY_PATH", said)
+            self.assertNotIn("EngineOptions", said)
+
+    def test_the_cache_may_be_named(self):
+        report = self.kiln_json("doctor", "--cache", self.cache)
+        self.assertEqual(report["cache"]["root"], str(self.cache))
+        self.kiln("doctor", "--cache=", code=2)
+
     def test_where_compiling_is_forbidden_no_nvrtc_is_missed(self):
         env = {"KILN_JIT": "forbid", "KILN_NVRTC": "/nonexistent/libnvrtc.so"}
         report = self.kiln_json("doctor", code=1, env=env)

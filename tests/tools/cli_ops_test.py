@@ -50,6 +50,18 @@ class Ops(KilnTest):
         for name in GEMMS:
             self.assertIn(name, text)
 
+    def test_named_ops_are_described_with_their_arguments(self):
+        text = self.kiln("ops", "rmsnorm", "n32*").stdout
+        self.assertEqual([line.split()[0] for line in text.splitlines() if line[0] != " "], ["n32k5120_gemm_bf16", "rmsnorm"])
+        self.assertIn("    x: bf16 [m, k], read; ", text)
+        self.assertIn("    eps: f32; ", text)
+        self.assertEqual([op["name"] for op in self.kiln_json("ops", "row_argmax")], ["row_argmax"])
+
+    def test_a_name_that_no_op_has_is_an_error_that_names_a_near_one(self):
+        result = self.kiln("ops", "rmsnrm", code=1)
+        self.assert_plain_complaint(result)
+        self.assertIn('no op is named "rmsnrm"; did you mean "rmsnorm"?', result.stderr)
+
     def test_listing_ops_needs_no_compiler_and_writes_nothing(self):
         """Field report 34."""
         self.kiln("ops", env={"KILN_NVRTC": "/nonexistent/libnvrtc.so"})

@@ -133,7 +133,9 @@ class Prebuild(PrebuiltTest):
     def test_a_missing_nvrtc_is_an_error_that_names_it(self):
         self.empty_cache()
         result = self.kiln(*self.arguments(), code=1, env=MISSING_NVRTC)
-        self.assertIn("/nonexistent/libnvrtc.so", result.stderr)
+        self.assert_plain_complaint(result)
+        self.assertRegex(result.stderr, "nothing was built, since .*/nonexistent/libnvrtc.so")
+        self.assertIn("nothing was built", self.kiln_json(*self.arguments(), code=1, env=MISSING_NVRTC)["error"])
 
     def test_a_complete_cache_serves_a_prebuild_without_nvrtc(self):
         report = self.kiln_json(*self.arguments(), env=MISSING_NVRTC)

@@ -27,7 +27,7 @@ class Usage(KilnTest):
             [],
             ["frobnicate"],
             ["ops", "--frobnicate"],
-            ["ops", "surplus"],
+            ["doctor", "surplus"],
             ["prebuild"],
             ["prebuild", "--arch"],
             ["prebuild", "--arch", "banana"],
