@@ -210,7 +210,7 @@ void op_can_use(const ffi::PackedArgs& args, ffi::Any* result) {
   const char* reason = "";
   check(kiln_can_use(asked.use().engine(), asked.op(), asked.given().data(), asked.given().size(),
                      &usable, &reason));
-  *result = ffi::String(usable != 0 ? "" : reason);
+  *result = ffi::String(usable != 0 ? std::string() : in_words_of_python(reason));
 }
 
 void plan_create(const ffi::PackedArgs& args, ffi::Any* result) {

@@ -97,8 +97,9 @@ std::int32_t is_stopped(void* user) {
 }
 
 void keep_failure(const char* name, kiln_status status, const char* message, void* user) {
-  static_cast<Receivers*>(user)->failures.push_back(
-      {{"name", name}, {"status", kiln_status_name(status)}, {"message", message}});
+  static_cast<Receivers*>(user)->failures.push_back({{"name", name},
+                                                     {"status", kiln_status_name(status)},
+                                                     {"message", in_words_of_python(message)}});
 }
 
 template <class Request>
