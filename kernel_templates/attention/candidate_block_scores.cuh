@@ -226,6 +226,7 @@ __global__ void __launch_bounds__(kScoreThreads)
                blocks,
                block.value < kTile ? block.divide(kTile) : 1u,
                static_cast<uint32>(wide_lens),
+               gridDim.y,
                lanes_of_block(logits_row, out_row, elements, block.value)};
   if (own.lanes == 0) {
     for (uint32 i = threadIdx.x; i < own.tile_blocks; i += kScoreThreads)
