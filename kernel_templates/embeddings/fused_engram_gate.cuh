@@ -89,15 +89,61 @@ struct GateRow {
   Vector8<X> value[VECTORS];
 };
 
+// Where a thread's first vector lies in the rows of a token, and how far on in those of the next
+// token that the CTA takes.
+template <typename X>
+struct GatePlace {
+  const X* x;
+  const X* key;
+  const X* value;
+  X* out;
+  int64 step;
+  int64 kv_step;
+
+  __device__ __forceinline__ GatePlace(const X* x_rows, const X* kv_rows, X* out_rows,
+                                       const GateShape& shape, uint32 token, uint32 stream,
+                                       uint32 element)
+      : x(x_rows + (shape.row(token, stream) + element)),
+        key(kv_rows + (shape.key(token, stream) + element)),
+        value(kv_rows + (shape.value(token) + element)),
+        out(out_rows + (shape.row(token, stream) + element)),
+        step(shape.row(gridDim.x, 0)),
+        kv_step(shape.key(gridDim.x, 0)) {}
+
+  __device__ __forceinline__ void advance_inputs() {
+    x += step;
+    key += kv_step;
+    value += kv_step;
+  }
+};
+
+// Ready when the PDL wait returns: what is worked out after it is on the way to the first load.
+template <bool PDL, typename X>
+__device__ __forceinline__ void pin_before_wait(GatePlace<X>& at, GateShape& shape) {
+  pin<PDL>(at.x);
+  pin<PDL>(at.key);
+  pin<PDL>(at.value);
+  pin<PDL>(at.out);
+  pin<PDL>(shape.tokens);
+  float* const scalars[] = {&shape.eps, &shape.clamp, &shape.scale};
+#pragma unroll
+  for (float* const scalar : scalars) {
+    uint32 bits = __float_as_uint(*scalar);
+    pin<PDL>(bits);
+    *scalar = __uint_as_float(bits);
+  }
+}
+
 // Rows of at most 8,192 elements.
 template <typename X, int VECTORS, bool PDL>
 __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q_weight,
-                                          const void* k_weight, X* out, const GateShape& shape) {
+                                          const void* k_weight, X* out, GateShape shape) {
   launch_dependents<PDL>();
   const uint32 vectors = shape.d / 8;
   const uint32 warps = blockDim.x / kWarpLanes;
   const uint32 warp = threadIdx.x / kWarpLanes;
   const uint32 stream = blockIdx.y;
+  const uint32 apart = warps * kVectorsPerSegment * 8;  // Elements between a thread's vectors.
   uint32 element[VECTORS];
   bool inside[VECTORS];
 #pragma unroll
@@ -116,13 +162,14 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
     }
   };
   GateRow<X, VECTORS> loaded = {};
-  const auto load_row = [&](uint32 token) {
+  GatePlace<X> at(x, kv, out, shape, blockIdx.x, stream, element[0]);
+  const auto load_row = [&] {
 #pragma unroll
     for (int j = 0; j < VECTORS; ++j) {
       if (inside[j]) {
-        load(x + (shape.row(token, stream) + element[j]), loaded.x[j]);
-        load(kv + (shape.key(token, stream) + element[j]), loaded.key[j]);
-        load(kv + (shape.value(token) + element[j]), loaded.value[j]);
+        load(at.x + j * apart, loaded.x[j]);
+        load(at.key + j * apart, loaded.key[j]);
+        load(at.value + j * apart, loaded.value[j]);
       }
     }
   };
@@ -132,8 +179,9 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
   const float d = static_cast<float>(shape.d);
   if (!PDL || shape.constants_early)
     load_all_weights();
+  pin_before_wait<PDL>(at, shape);
   wait_for_prerequisites<PDL>();
-  load_row(blockIdx.x);
+  load_row();
   if (PDL && !shape.constants_early)
     load_all_weights();
 
@@ -153,15 +201,16 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
       add_terms(x_values, key_values, weights[j], chains[j], chains[VECTORS + j],
                 chains[2 * VECTORS + j]);  // Past the end of the row, of zeros.
     }
-    if (token + gridDim.x < shape.tokens)
-      load_row(token + gridDim.x);
+    if (token + gridDim.x < shape.tokens) {
+      at.advance_inputs();
+      load_row();
+    }
 #pragma unroll
     for (int j = 0; j < VECTORS; ++j) {
       keep_packed(x_vectors[j]);
       keep_packed(value_vectors[j]);
     }
     const float gate = gate_of<Sums>(row_sums(chains), d, shape);
-    X* const to = out + shape.row(token, stream);
 #pragma unroll
     for (int j = 0; j < VECTORS; ++j) {
       float x_values[8];
@@ -172,8 +221,9 @@ __device__ __forceinline__ void gate_rows(const X* x, const X* kv, const void* q
       Vector8<X> result;
       from_float(values, result);
       if (inside[j])
-        store(to + element[j], result);
+        store(at.out + j * apart, result);
     }
+    at.out += at.step;
   }
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include <kiln/op.hpp>
 
@@ -9,18 +10,26 @@ namespace {
 
 constexpr std::int64_t kThreads = 256;
 
-bool whole_vectors_share_scales(const Problem& problem) {
+// Columns that share a scale. There is no scale for none in a call that the contract refuses.
+std::int64_t columns_of_scale(const Problem& problem) {
   const std::int64_t groups = problem.dim("groups");
-  return groups != 0 && problem.dim("dim") / groups % 8 == 0;
+  return groups == 0 ? 1 : problem.dim("dim") / groups;
 }
 
-// It changes the time, never a bit. With more vectors than one CTA of each multiprocessor has
+// -1 where it is no power of two.
+std::int64_t columns_logarithm(const Problem& problem) {
+  const auto columns = static_cast<std::uint64_t>(columns_of_scale(problem));
+  return std::has_single_bit(columns) ? std::countr_zero(columns) : -1;
+}
+
+// It changes the time, never a bit. With more vectors than four CTAs of each multiprocessor have
 // threads, a thread takes two.
 void choose(const Problem& problem, Traits& traits) {
   const std::int64_t vectors = problem.dim("n") * (problem.dim("dim") / 8);
-  const bool whole = whole_vectors_share_scales(problem);
+  const std::int64_t threads = 4 * multiprocessors(problem.target()) * kThreads;
+  const bool whole = columns_of_scale(problem) % 8 == 0;
   traits.set("WHOLE", whole ? 1 : 0);
-  traits.set("VECTORS", whole && vectors > multiprocessors(problem.target()) * kThreads ? 2 : 1);
+  traits.set("VECTORS", whole && vectors > threads ? 2 : 1);
 }
 
 bool exists(const Traits& traits, const Target&) {
@@ -108,6 +117,8 @@ Op embeddings_engram_gather() {
                  Param::data("out"), Param::scalar("row_lo"), Param::dim("rows"),
                  Param::dim("n", ScalarType::kI32), Param::dim("dim", ScalarType::kI32),
                  Param::dim("groups", ScalarType::kI32),
+                 Param::computed("columns that share a scale", columns_of_scale, ScalarType::kI32),
+                 Param::computed("their logarithm, or -1", columns_logarithm, ScalarType::kI32),
                  Param::computed(
                      "whether ids are i64",
                      [](const Problem& p) { return p.dtype("ids") == DType::kI64 ? 1 : 0; },

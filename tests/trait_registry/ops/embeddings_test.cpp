@@ -101,6 +101,13 @@ TEST_CASE("engram_gather takes ids of both types and whatever alignment is their
   GatherCall call(5, 100, 512, 4);
   CHECK(f.error(call.args()).empty());
   CHECK(f.computed("whether ids are i64") == 1);
+  CHECK(f.computed("columns that share a scale") == 128);
+  CHECK(f.computed("their logarithm, or -1") == 7);
+  CHECK(f.error(GatherCall(5, 100, 480, 20).args()).empty());
+  CHECK(f.computed("columns that share a scale") == 24);
+  CHECK(f.computed("their logarithm, or -1") == -1);
+  CHECK(f.error(GatherCall(5, 100, 48, 48).args()).empty());
+  CHECK(f.computed("their logarithm, or -1") == 0);
   call.ids = Tensor(at(2, 4), DType::kI32, {5});
   call.scale = Tensor(at(1, 3), DType::kU8, {100, 4});
   call.weight = Tensor(at(0, 16), DType::kU8, {100, 512});
