@@ -94,7 +94,18 @@ class MetadataReader {
   bool ok_ = false;
 };
 
-Result<Entry> decode_metadata(std::string_view metadata) {
+SourceKey source_key(std::string target, std::string material, const SourceKey* asked) {
+  if (asked == nullptr || asked->target != target || asked->material != material) {
+    return {std::move(target), std::move(material)};
+  }
+  SourceKey key;
+  key.target = std::move(target);
+  key.material = std::move(material);
+  key.digest = asked->digest;
+  return key;
+}
+
+Result<Entry> decode_metadata(std::string_view metadata, const SourceKey* asked) {
   auto fields = parse_key(metadata);
   if (!fields) {
     return bad("its metadata cannot be read: " + fields.error().message);
@@ -102,7 +113,7 @@ Result<Entry> decode_metadata(std::string_view metadata) {
   MetadataReader reader(std::move(*fields));
   Entry entry;
   std::string target = reader.text("target");
-  entry.source = SourceKey(std::move(target), reader.text("source"));
+  entry.source = source_key(std::move(target), reader.text("source"), asked);
   const int major = reader.number("major");
   const int minor = reader.number("minor");
   entry.toolchain = ToolchainKey(major, minor, reader.text("toolchain"));
@@ -125,29 +136,19 @@ Result<Entry> decode_metadata(std::string_view metadata) {
   return entry;
 }
 
-}  // namespace
+/// What an entry's file ends in.
+struct Footer {
+  std::size_t image_size = 0;
+  std::size_t metadata_size = 0;
+  Digest checksum;
+};
 
-std::string encode_entry(const Entry& entry) {
-  const std::string metadata = encode_metadata(entry);
-  std::string bytes;
-  bytes.reserve(entry.image.size() + metadata.size() + kFooterBytes);
-  bytes.append(entry.image).append(metadata).append(kMagic);
-  append_integer(bytes, kEntryFormatVersion);
-  append_integer(bytes, std::uint32_t{0});
-  append_integer(bytes, std::uint64_t{entry.image.size()});
-  append_integer(bytes, std::uint64_t{metadata.size()});
-  const Digest checksum = digest(bytes);
-  append_integer(bytes, checksum.low);
-  append_integer(bytes, checksum.high);
-  return bytes;
-}
-
-Result<EntryParts> split_entry(std::string_view bytes) {
-  if (bytes.size() < kFooterBytes) {
-    return bad(fmt::format("it is truncated: {} bytes, fewer than a footer", bytes.size()));
+// Of a file of `file_size` bytes of which `end` are the last ones.
+Result<Footer> read_footer(std::string_view end, std::uint64_t file_size) {
+  if (end.size() < kFooterBytes) {
+    return bad(fmt::format("it is truncated: {} bytes, fewer than a footer", end.size()));
   }
-  const std::string_view body = bytes.substr(0, bytes.size() - kFooterBytes);
-  ByteReader footer(bytes.substr(body.size()));
+  ByteReader footer(end.substr(end.size() - kFooterBytes));
   if (footer.bytes(kMagic.size()) != kMagic) {
     return bad("it does not end in an entry's footer: truncated, or not an entry");
   }
@@ -160,27 +161,81 @@ Result<EntryParts> split_entry(std::string_view bytes) {
   if (version != kEntryFormatVersion || reserved != 0U) {
     return bad(fmt::format("its format version is {}, expected {}", *version, kEntryFormatVersion));
   }
-  if (*image_size > body.size() || *metadata_size != body.size() - *image_size) {
+  const std::uint64_t body_size = file_size - kFooterBytes;
+  if (*image_size > body_size || *metadata_size != body_size - *image_size) {
     return bad(fmt::format("its length is wrong: {} bytes before the footer, which says {} + {}",
-                           body.size(), *image_size, *metadata_size));
+                           body_size, *image_size, *metadata_size));
   }
-  if (digest(bytes.substr(0, bytes.size() - kChecksumBytes)) != Digest{*high, *low}) {
-    return bad("its checksum does not match its bytes");
-  }
-  return EntryParts{body.substr(0, *image_size), body.substr(*image_size)};
+  return Footer{static_cast<std::size_t>(*image_size), static_cast<std::size_t>(*metadata_size),
+                Digest{*high, *low}};
 }
 
-Result<Entry> decode_entry(std::string bytes) {
+tl::unexpected<Failure> wrong_checksum() {
+  return bad("its checksum does not match its bytes");
+}
+
+}  // namespace
+
+std::string encode_entry(const Entry& entry) {
+  const std::string metadata = encode_metadata(entry);
+  std::string bytes;
+  bytes.reserve(entry.image.size() + metadata.size() + kFooterBytes);
+  bytes.append(entry.image.bytes()).append(metadata).append(kMagic);
+  append_integer(bytes, kEntryFormatVersion);
+  append_integer(bytes, std::uint32_t{0});
+  append_integer(bytes, std::uint64_t{entry.image.size()});
+  append_integer(bytes, std::uint64_t{metadata.size()});
+  const Digest checksum = digest(bytes);
+  append_integer(bytes, checksum.low);
+  append_integer(bytes, checksum.high);
+  return bytes;
+}
+
+Result<EntryParts> split_entry(std::string_view bytes) {
+  const Result<Footer> footer = read_footer(bytes, bytes.size());
+  if (!footer) {
+    return tl::unexpected(footer.error());
+  }
+  if (digest(bytes.substr(0, bytes.size() - kChecksumBytes)) != footer->checksum) {
+    return wrong_checksum();
+  }
+  return EntryParts{bytes.substr(0, footer->image_size),
+                    bytes.substr(footer->image_size, footer->metadata_size)};
+}
+
+namespace {
+
+Result<Entry> decode_joined(std::string bytes, const SourceKey* asked) {
   const auto parts = split_entry(bytes);
   if (!parts) {
     return tl::unexpected(parts.error());
   }
-  auto entry = decode_metadata(parts->metadata);
-  if (!entry) {
-    return entry;
+  auto entry = decode_metadata(parts->metadata, asked);
+  if (entry) {
+    bytes.resize(parts->image.size());
+    entry->image = std::move(bytes);
   }
-  bytes.resize(parts->image.size());
-  entry->image = std::move(bytes);
+  return entry;
+}
+
+}  // namespace
+
+Result<Entry> decode_entry(EntryFile file, const SourceKey* asked) {
+  if (file.head.empty()) {
+    return decode_joined(std::move(file.rest), asked);
+  }
+  const std::string_view rest = file.rest;
+  const Result<Footer> footer = read_footer(rest, file.size());
+  if (!footer || footer->image_size != file.head.size()) {
+    return decode_joined(std::move(file).joined(), asked);
+  }
+  if (file.head.digest_with(rest.substr(0, rest.size() - kChecksumBytes)) != footer->checksum) {
+    return wrong_checksum();
+  }
+  auto entry = decode_metadata(rest.substr(0, footer->metadata_size), asked);
+  if (entry) {
+    entry->image = std::move(file.head);
+  }
   return entry;
 }
 

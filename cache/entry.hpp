@@ -34,9 +34,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
+#include "cache/image.hpp"
 #include "cache/key.hpp"
 
 namespace kiln::cache {
@@ -62,7 +64,7 @@ struct Entry {
   /// Source digests, in hex, of all kernels in the image, its own among them; empty when its own is
   /// the only one.
   std::vector<std::string> members;
-  std::string image;
+  Image image;
 };
 
 /// Of the footer, the metadata and the folders; raised with <root>/v<n>.
@@ -81,9 +83,27 @@ struct EntryParts {
 };
 Result<EntryParts> split_entry(std::string_view bytes);
 
+/// An entry's file. What it begins with may be shared with the files of other entries.
+struct EntryFile {
+  EntryFile() = default;
+  EntryFile(std::string file) : rest(std::move(file)) {}
+  EntryFile(Image shared, std::string others) : head(std::move(shared)), rest(std::move(others)) {}
+
+  std::uint64_t size() const noexcept { return head.size() + rest.size(); }
+  /// In one piece, without a copy where it lies so.
+  std::string joined() && {
+    return head.empty() ? std::move(rest) : std::string(head.bytes()) + rest;
+  }
+
+  Image head{};
+  std::string rest{};
+};
+
 /// Reads an entry back. Every defect is a Failure with a plain reason: a wrong length, checksum,
 /// magic or format version, and metadata that is not exactly what encode_entry writes. The digests
-/// of both keys are computed from their material. `bytes` becomes the entry's image without a copy.
-Result<Entry> decode_entry(std::string bytes);
+/// of both keys are computed from their material. The
+/// image is not copied; a head that is just the image is not hashed again either. Nor is a key
+/// that is the same as `asked`, which may be null.
+Result<Entry> decode_entry(EntryFile file, const SourceKey* asked = nullptr);
 
 }  // namespace kiln::cache

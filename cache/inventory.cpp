@@ -25,7 +25,7 @@ std::uint64_t size_of(FileSystem& file_system, const std::string& path) {
 
 }  // namespace
 
-Result<Entry> decode_entry_at(const EntryAddress& address, std::string file) {
+Result<Entry> decode_entry_at(const EntryAddress& address, EntryFile file) {
   auto entry = decode_entry(std::move(file));
   if (!entry) {
     return entry;
@@ -39,7 +39,7 @@ Result<Entry> decode_entry_at(const EntryAddress& address, std::string file) {
   return entry;
 }
 
-ListedEntry describe_entry(const EntryAddress& address, Result<std::string> file) {
+ListedEntry describe_entry(const EntryAddress& address, Result<EntryFile> file) {
   ListedEntry listed;
   listed.target = address.target;
   listed.toolchain = address.toolchain.name();

@@ -37,10 +37,10 @@ struct StoreUsage {
 };
 
 /// Reads an entry back and compares it with where it was found.
-Result<Entry> decode_entry_at(const EntryAddress& address, std::string file);
+Result<Entry> decode_entry_at(const EntryAddress& address, EntryFile file);
 
 /// What a listing says of the entry whose file this is; path and layer are the caller's to fill in.
-ListedEntry describe_entry(const EntryAddress& address, Result<std::string> file);
+ListedEntry describe_entry(const EntryAddress& address, Result<EntryFile> file);
 
 /// The address of every entry below `layout`, none of them read. A folder that cannot be listed is
 /// the failure.

@@ -67,7 +67,7 @@ Result<std::vector<std::string>> parse_list(std::string_view value) {
 Result<std::vector<std::string>> parse_value(KeyField::Type type, std::string_view value) {
   switch (type) {
     case KeyField::Type::kText:
-      return std::vector<std::string>{std::string(value)};
+      return std::vector<std::string>(1, std::string(value));
     case KeyField::Type::kList:
       return parse_list(value);
     case KeyField::Type::kKind:
@@ -145,6 +145,11 @@ void KeyWriter::begin_field(char type, std::string_view name, std::uint64_t valu
   append_integer(material_, static_cast<std::uint32_t>(name.size()));
   material_.append(name);
   append_integer(material_, value_bytes);
+}
+
+KeyWriter& KeyWriter::reserve(std::size_t bytes) {
+  material_.reserve(bytes);
+  return *this;
 }
 
 KeyWriter& KeyWriter::text(std::string_view name, std::string_view value) {

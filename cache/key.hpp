@@ -47,6 +47,8 @@ class KeyWriter {
  public:
   KeyWriter(std::string_view kind, std::uint32_t schema_version);
 
+  /// Makes room for material of about this size.
+  KeyWriter& reserve(std::size_t bytes);
   KeyWriter& text(std::string_view name, std::string_view value);
   KeyWriter& number(std::string_view name, std::int64_t value);
   KeyWriter& list(std::string_view name, std::span<const std::string> values);  ///< Order matters.

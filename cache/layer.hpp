@@ -10,6 +10,7 @@
 
 #include <tl/expected.hpp>
 
+#include "cache/entry.hpp"
 #include "cache/file_system.hpp"
 #include "cache/inventory.hpp"
 #include "cache/key.hpp"
@@ -33,7 +34,7 @@ using Layered = tl::expected<T, LayerFailure>;
 
 /// An entry's file, byte for byte; nobody has looked into it yet.
 struct LayerBytes {
-  std::string bytes;
+  EntryFile bytes;
   FileId file;                           ///< The file they came from.
   std::chrono::nanoseconds modified{0};  ///< Of that file, as in FileStatus.
 };

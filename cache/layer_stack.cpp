@@ -10,9 +10,9 @@ namespace {
 using Kind = LayerFailure::Kind;
 
 // Reads an entry and compares it with what was asked for: the material, not just its digest.
-Result<Entry> decode_for(std::string bytes, const SourceKey& source, const ToolchainFolder& folder,
+Result<Entry> decode_for(EntryFile bytes, const SourceKey& source, const ToolchainFolder& folder,
                          const ToolchainKey* toolchain) {
-  auto entry = decode_entry(std::move(bytes));
+  auto entry = decode_entry(std::move(bytes), &source);
   if (!entry) {
     return entry;
   }

@@ -76,7 +76,7 @@ Result<CreatedPack> create_pack(FileSystem& file_system, const std::string& root
   }
   const auto read = [&](const EntryAddress& address) -> Result<std::string> {
     auto file = layer.read(address);
-    return file ? Result<std::string>(std::move(file->bytes))
+    return file ? Result<std::string>(std::move(file->bytes).joined())
                 : fail(ErrorCode::kIo, file.error().reason);
   };
   const auto pack = build_pack(std::move(*addresses), read, key);

@@ -78,7 +78,7 @@ std::vector<ListedEntry> PackLayer::list() {
       auto bytes = read(entry.address);
       ListedEntry one = describe_entry(
           entry.address, bytes
-                             ? Result<std::string>(std::move(bytes->bytes))
+                             ? Result<EntryFile>(std::move(bytes->bytes))
                              : fail(ErrorCode::kIo, "it cannot be read: " + bytes.error().reason));
       one.path = place(entry.address);
       one.layer = path_;

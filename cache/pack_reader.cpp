@@ -16,8 +16,14 @@ namespace {
 using Kind = LayerFailure::Kind;
 
 constexpr std::size_t kChunkBytes = 1 << 20;
-// What is smaller is inflated in no time, such as the part of an entry that is not its image.
-constexpr std::size_t kLargeBytes = 8192;
+
+std::vector<std::uint32_t> uses_of(const PackIndex& index) {
+  std::vector<std::uint32_t> uses(index.blobs.size());
+  for (const std::uint32_t piece : index.pieces) {
+    ++uses[piece];
+  }
+  return uses;
+}
 
 tl::unexpected<LayerFailure> unreadable(const std::string& path, int error) {
   return tl::unexpected(LayerFailure{Kind::kUnreadable, path, errno_text(error)});
@@ -124,6 +130,7 @@ Layered<void> PackReader::load_index() {
   }
   index_ = std::move(*index);
   directory_ = PackDirectory(index_);
+  uses_ = uses_of(index_);
   return {};
 }
 
@@ -214,27 +221,38 @@ Layered<void> PackReader::append_stored(Pieces run, std::string& out) const {
   return {};
 }
 
-Layered<void> PackReader::append_inflated(const PackBlob& blob, std::string& out) const {
-  if (const auto last = last_inflated(); last != nullptr && last->blob == &blob) {
-    out += last->bytes;
+Layered<void> PackReader::append_inflated(std::uint32_t number, std::string& out) const {
+  if (is_shared(number)) {
+    const auto blob = shared(number);
+    if (!blob) {
+      return tl::unexpected(blob.error());
+    }
+    out += blob->bytes();
     return {};
   }
-  auto bytes = inflate(blob);
+  const auto bytes = inflate(index_.blobs[number]);
   if (!bytes) {
     return tl::unexpected(bytes.error());
   }
   out += *bytes;
-  if (bytes->size() >= kLargeBytes) {
-    auto made = std::make_shared<const Inflated>(Inflated{&blob, std::move(*bytes)});
-    const std::lock_guard lock(last_mutex_);
-    last_.swap(made);
-  }
   return {};
 }
 
-std::shared_ptr<const PackReader::Inflated> PackReader::last_inflated() const {
-  const std::lock_guard lock(last_mutex_);
-  return last_;
+Layered<Image> PackReader::shared(std::uint32_t number) const {
+  if (std::optional<Image> known = shelf_.find(number)) {
+    return std::move(*known);
+  }
+  const std::lock_guard lock(inflating_[number % inflating_.size()]);
+  if (std::optional<Image> known = shelf_.find(number)) {
+    return std::move(*known);
+  }
+  auto bytes = inflate(index_.blobs[number]);
+  if (!bytes) {
+    return tl::unexpected(std::move(bytes.error()));
+  }
+  Image blob(std::move(*bytes));
+  shelf_.put(number, blob);
+  return blob;
 }
 
 Layered<std::string> PackReader::inflate(const PackBlob& blob) const {
@@ -245,6 +263,9 @@ Layered<std::string> PackReader::inflate(const PackBlob& blob) const {
   }
   if (!read) {
     return tl::unexpected(read.error());
+  }
+  if (!blob.compressed()) {
+    return frame;
   }
   std::string bytes(blob.bytes, '\0');
   const std::size_t inflated =
@@ -262,26 +283,35 @@ Layered<void> PackReader::check_stored(const PackBlob& blob, std::string_view st
   return {};
 }
 
-Layered<std::string> PackReader::read(const PackEntry& entry) const {
+Layered<EntryFile> PackReader::read(const PackEntry& entry) const {
   Pieces rest = Pieces(index_.pieces).subspan(entry.first_piece, entry.pieces);
-  const auto size = std::accumulate(
-      rest.begin(), rest.end(), std::uint64_t{0},
-      [&](std::uint64_t sum, std::uint32_t piece) { return sum + index_.blobs[piece].bytes; });
+  const auto size_of = [&](std::uint64_t sum, std::uint32_t piece) {
+    return sum + index_.blobs[piece].bytes;
+  };
+  const auto size = std::accumulate(rest.begin(), rest.end(), std::uint64_t{0}, size_of);
   if (size > kMaxEntryBytes) {
     return rejected("it is larger than an entry can be");
   }
-  std::string bytes;
-  bytes.reserve(static_cast<std::size_t>(size));
+  EntryFile file;
+  if (!rest.empty() && is_shared(rest.front())) {  // Where the writer put the image.
+    auto head = shared(rest.front());
+    if (!head) {
+      return tl::unexpected(std::move(head.error()));
+    }
+    file.head = std::move(*head);
+    rest = rest.subspan(1);
+  }
+  file.rest.reserve(static_cast<std::size_t>(size - file.head.size()));
   while (!rest.empty()) {
     const std::size_t run = run_length(rest);
-    const auto appended = run > 0 ? append_stored(rest.first(run), bytes)
-                                  : append_inflated(index_.blobs[rest.front()], bytes);
+    const auto appended = run > 0 ? append_stored(rest.first(run), file.rest)
+                                  : append_inflated(rest.front(), file.rest);
     if (!appended) {
       return tl::unexpected(appended.error());
     }
     rest = rest.subspan(std::max<std::size_t>(run, 1));
   }
-  return bytes;
+  return file;
 }
 
 Status PackReader::verify_whole() const {

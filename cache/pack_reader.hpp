@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cache/blob_shelf.hpp"
+#include "cache/entry.hpp"
 #include "cache/file_system.hpp"
 #include "cache/layer.hpp"
 #include "cache/pack_format.hpp"
@@ -48,7 +51,7 @@ class PackReader {
 
   /// The entry's file. Checked: that all its bytes are there and, with trusted keys, that they are
   /// those that were signed. The entry's own checksum is for its reader.
-  Layered<std::string> read(const PackEntry& entry) const;
+  Layered<EntryFile> read(const PackEntry& entry) const;
 
   /// Reads the whole file and compares it with its checksum, and the signature with its key.
   Status verify_whole() const;
@@ -66,15 +69,11 @@ class PackReader {
   Layered<void> read_exactly(char* to, std::size_t size, std::uint64_t offset) const;
   using Pieces = std::span<const std::uint32_t>;
   Layered<void> append_stored(Pieces run, std::string& out) const;
-  Layered<void> append_inflated(const PackBlob& blob, std::string& out) const;
+  Layered<void> append_inflated(std::uint32_t number, std::string& out) const;
   Layered<std::string> inflate(const PackBlob& blob) const;
-  /// The large blob that was inflated last. Entries that share an image are mostly asked for one
-  /// after the other, and inflating it takes longer than all else.
-  struct Inflated {
-    const PackBlob* blob;
-    std::string bytes;
-  };
-  std::shared_ptr<const Inflated> last_inflated() const;
+  bool is_shared(std::uint32_t number) const { return uses_[number] > 1; }
+  /// A blob that several entries hold.
+  Layered<Image> shared(std::uint32_t number) const;
   std::size_t run_length(Pieces pieces) const;
   bool signature_holds() const;
   tl::unexpected<LayerFailure> rejected(std::string reason) const;
@@ -87,11 +86,12 @@ class PackReader {
   bool signed_only_ = false;  // Trusted keys were asked for.
   std::string index_bytes_;   // As read; a signature is over them.
   PackIndex index_;
-  PackDirectory directory_;  // Of index_.
+  PackDirectory directory_;          // Of index_.
+  std::vector<std::uint32_t> uses_;  // Of each blob, how many pieces it is.
   PackTrailer trailer_;
-
-  mutable std::mutex last_mutex_;
-  mutable std::shared_ptr<const Inflated> last_;  // Guarded by last_mutex_; null at first.
+  mutable BlobShelf shelf_;
+  // Held while a shared blob is inflated, by its number: who wants the same one waits for it.
+  mutable std::array<std::mutex, 16> inflating_;
 };
 
 }  // namespace kiln::cache

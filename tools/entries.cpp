@@ -39,7 +39,7 @@ bool complain_of_unmatched(const std::vector<cache::ListedEntry>& entries,
   return unmatched;
 }
 
-void write_file(const fs::path& path, const std::string& bytes) {
+void write_file(const fs::path& path, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();

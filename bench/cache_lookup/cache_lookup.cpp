@@ -47,11 +47,12 @@ Entry entry(int index) {
   made.source = source(index);
   made.toolchain = toolchain();
   made.symbol = "kernel";
-  made.image.resize(kImageBytes);
+  std::string image(kImageBytes, '\0');
   for (std::size_t i = 0; i < kImageBytes; ++i) {
-    made.image[i] = static_cast<char>(i * 131 % 251);
+    image[i] = static_cast<char>(i * 131 % 251);
   }
-  std::memcpy(made.image.data(), &index, sizeof index);  // A pack would store equal images once.
+  std::memcpy(image.data(), &index, sizeof index);  // A pack would store equal images once.
+  made.image = std::move(image);
   return made;
 }
 

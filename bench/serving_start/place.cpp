@@ -55,7 +55,7 @@ void Place::fill(std::span<const std::string> ops, std::span<const Variant> vari
   std::map<std::string, std::vector<std::string>> symbols;  // By image.
   for (const Variant& variant : variants) {
     cache::Entry entry = entry_of(store, variant);
-    symbols[std::move(entry.image)].push_back(std::move(entry.symbol));
+    symbols[std::string(entry.image.bytes())].push_back(std::move(entry.symbol));
   }
   std::ofstream list(images_file(*this));
   std::size_t number = 0;

@@ -57,10 +57,10 @@ LibraryTable& LibraryTable::of_process() {
 
 tl::expected<LibraryTable::Loaded, LoadFailure> LibraryTable::load(const Driver& driver,
                                                                    const Context& context,
-                                                                   std::string_view image,
+                                                                   const cache::Image& image,
                                                                    const std::string& symbol,
                                                                    const void* user) {
-  const LibraryKey key{driver.identity(), cache::digest(image), image.size()};
+  const LibraryKey key{driver.identity(), image.digest(), image.size()};
   const std::lock_guard lock(mutex_);
   const auto known = libraries_.find(key);
   CUlibrary handle = nullptr;

@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 
+#include "cache/image.hpp"
 #include "cache/key.hpp"
 #include "runtime/driver/driver.hpp"
 #include "runtime/load_failure.hpp"
@@ -48,7 +49,7 @@ class LibraryTable {
   /// `context`, which must be current, and its code onto the device where the driver can be told
   /// to.
   tl::expected<Loaded, LoadFailure> load(const Driver& driver, const Context& context,
-                                         std::string_view image, const std::string& symbol,
+                                         const cache::Image& image, const std::string& symbol,
                                          const void* user);
 
   /// There is no such user any more. Its libraries stay.

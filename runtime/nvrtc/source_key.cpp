@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace kiln::runtime {
+namespace {
+
+// About what a key's material takes beyond the sources' texts.
+constexpr std::size_t kOtherBytes = 2048;
+
+}  // namespace
 
 std::vector<std::string> compile_options(const registry::CompileUnit& unit) {
   // Verbosity is written into the image's note, so it is either always there or never.
@@ -16,6 +22,11 @@ std::vector<std::string> compile_options(const registry::CompileUnit& unit) {
 cache::SourceKey source_key(const registry::CompileUnit& unit) {
   std::string target = to_string(unit.target);
   cache::KeyWriter key("kiln.source", kSourceKeyVersion);
+  std::size_t texts = unit.main.text.size();
+  for (const SourceFile& header : unit.headers) {
+    texts += header.text.size();
+  }
+  key.reserve(texts + kOtherBytes);
   key.text("target", target);
   key.list("options", compile_options(unit));
   key.text("instantiation", unit.name_expression);

@@ -69,7 +69,7 @@ TEST_CASE("An entry of an image of several kernels lists them, its own among the
 
 TEST_CASE("An entry's file starts with its image") {
   const Entry entry = sample_entry();
-  CHECK(encode_entry(entry).starts_with(entry.image));
+  CHECK(encode_entry(entry).starts_with(entry.image.bytes()));
 }
 
 TEST_CASE("An entry has a known file digest") {
@@ -79,6 +79,33 @@ TEST_CASE("An entry has a known file digest") {
 
 TEST_CASE("Equal entries give equal bytes") {
   CHECK(encode_entry(sample_entry()) == encode_entry(sample_entry()));
+}
+
+TEST_CASE("A file that comes in two parts is read as if it came in one, wherever it was cut") {
+  const Entry entry = sample_entry();
+  const std::string bytes = encode_entry(entry);
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    const Image head = bytes.substr(0, cut);
+    const auto decoded = decode_entry({head, bytes.substr(cut)});
+    REQUIRE(decoded);
+    REQUIRE(same(*decoded, entry));
+    REQUIRE((decoded->image.data() == head.data()) == (cut == entry.image.size()));
+  }
+}
+
+TEST_CASE("An image that entries share is checked with each of them") {
+  const Entry entry = sample_entry();
+  const std::string rest = encode_entry(entry).substr(entry.image.size());
+  CHECK(decode_entry({entry.image, rest}));
+  CHECK_FALSE(decode_entry({forged_image(entry.image), rest}));
+  CHECK_FALSE(decode_entry({std::string(entry.image.bytes()) + "x", rest}));
+  CHECK_FALSE(decode_entry({std::string(entry.image.bytes().substr(1)), rest}));
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    std::string damaged = rest;
+    damaged[i] ^= 1;
+    REQUIRE_FALSE(decode_entry({entry.image, damaged}));
+    REQUIRE_FALSE(decode_entry({entry.image, rest.substr(0, i)}));
+  }
 }
 
 TEST_CASE("Decoding hands the buffer over without copying the image") {
@@ -181,9 +208,9 @@ TEST_CASE("ELF tools read an entry as it is") {
   Entry entry = sample_entry();
   entry.image = read_bytes("/bin/true");
   REQUIRE(
-      entry.image.starts_with("\x7f"
-                              "ELF"));
-  write_bytes(dir.str("plain"), entry.image);
+      entry.image.bytes().starts_with("\x7f"
+                                      "ELF"));
+  write_bytes(dir.str("plain"), std::string(entry.image.bytes()));
   write_bytes(dir.str("entry"), encode_entry(entry));
   const auto readelf = [&](const std::string& name) {
     const std::string command =

@@ -102,7 +102,7 @@ inline std::size_t whole_entries(const PackReader& reader, const std::vector<Ent
   std::size_t whole = 0;
   for (const Entry& entry : entries) {
     const PackEntry* found = reader.find(address_of(entry));
-    const auto file = found != nullptr ? reader.read(*found) : Layered<std::string>("");
+    const auto file = found != nullptr ? reader.read(*found) : Layered<EntryFile>("");
     const auto decoded = file ? decode_entry(*file) : Result<Entry>(Entry());
     if (file && decoded) {
       REQUIRE(same(*decoded, entry));

@@ -18,6 +18,13 @@ inline ToolchainKey sample_toolchain(int major = 13, int minor = 0, const std::s
   return {major, minor, std::move(writer.text("build", tag)).take()};
 }
 
+/// With one bit of it changed.
+inline Image forged_image(const Image& image) {
+  std::string bytes(image.bytes());
+  bytes.at(100) ^= 1;
+  return bytes;
+}
+
 inline SourceKey sample_source(const std::string& target = "sm_90a", const std::string& tag = "a") {
   KeyWriter writer("test.source", 1);
   return {target, std::move(writer.text("target", target).text("code", tag)).take()};
@@ -27,12 +34,13 @@ inline Entry sample_entry(SourceKey source = sample_source(),
                           ToolchainKey toolchain = sample_toolchain(),
                           std::size_t image_bytes = 300) {
   Entry entry;
-  entry.image =
+  std::string image =
       "\x7f"
       "ELF";
-  while (entry.image.size() < image_bytes) {
-    entry.image.push_back(static_cast<char>(entry.image.size() * 131 % 251));
+  while (image.size() < image_bytes) {
+    image.push_back(static_cast<char>(image.size() * 131 % 251));
   }
+  entry.image = std::move(image);
   entry.symbol = "_Z6kernelv";
   entry.label = "op A=1 " + source.target;
   entry.resources = {40, 1024, 16, 8, 4};

@@ -80,7 +80,7 @@ TEST_CASE("An entry that no lookup could accept is not published") {
   Store store(at.options());
   Entry entry = sample_entry();
   SECTION("without an image") {
-    entry.image.clear();
+    entry.image = {};
   }
   SECTION("without a symbol") {
     entry.symbol.clear();

@@ -75,7 +75,7 @@ struct Side {
 
 bool works(const Result<Obtained>& obtained, const runtime::Candidate& candidate) {
   return obtained && obtained->entry->source.material == candidate.source.material &&
-         obtained->entry->image.substr(1, 3) == "ELF" && !obtained->entry->symbol.empty();
+         obtained->entry->image.bytes().substr(1, 3) == "ELF" && !obtained->entry->symbol.empty();
 }
 
 }  // namespace
