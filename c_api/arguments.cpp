@@ -38,6 +38,14 @@ MemorySyncDomain sync_domain(int value) {
   return value == KILN_SYNC_DOMAIN_REMOTE ? MemorySyncDomain::kRemote : MemorySyncDomain::kDefault;
 }
 
+Arguments positional(std::size_t most, const kiln_arg* args, std::size_t count) {
+  Arguments all(most);
+  for (std::size_t i = 0; i < count; ++i) {
+    all[i] = to_arg(args[i], i);
+  }
+  return all;
+}
+
 }  // namespace
 
 Arg to_arg(const kiln_arg& arg, std::size_t index) {
@@ -90,7 +98,12 @@ Arguments arguments(const Op& op, const kiln_arg* args, std::size_t count, const
 }
 
 Arguments arguments(const Op& op, const kiln_arg* args, std::size_t count) {
-  return arguments(op, args, count, order_of(op, args, count));
+  // The usual call, whose order needs no working out.
+  const bool in_order =
+      args != nullptr && count <= op.args.size() &&
+      std::all_of(args, args + count, [](const kiln_arg& arg) { return arg.name == nullptr; });
+  return in_order ? positional(op.args.size(), args, count)
+                  : arguments(op, args, count, order_of(op, args, count));
 }
 
 LaunchOptions launch_options(const kiln_launch_options* options) {

@@ -43,8 +43,9 @@ std::uint64_t scalar_of(const Arg& arg, ScalarType type) noexcept {
   return static_cast<std::uint64_t>(real ? static_cast<std::int64_t>(arg.real()) : arg.integer());
 }
 
-std::uint64_t value_of(const registry::BoundParam& param, std::uint64_t constant,
-                       std::span<const Arg> args, const LaunchOptions& options) noexcept {
+std::uint64_t value_of(const PlanStep::Slot& slot, std::span<const Arg> args,
+                       const LaunchOptions& options) noexcept {
+  const registry::BoundParam& param = slot.param;
   const auto arg = [&]() -> const Arg& { return args[static_cast<std::size_t>(param.index)]; };
   switch (param.source) {
     case Param::Source::kData:
@@ -55,7 +56,7 @@ std::uint64_t value_of(const registry::BoundParam& param, std::uint64_t constant
                  : 0;
     case Param::Source::kDim:
     case Param::Source::kComputed:
-      return constant;
+      return slot.constant;
     case Param::Source::kScalar:
       return scalar_of(arg(), param.type);
     case Param::Source::kWorkspace:
@@ -136,11 +137,10 @@ Status Plan::run(std::span<const Arg> args, CUstream stream, const LaunchOptions
   const bool pdl = options.pdl && (options.constants_ready || bound_.constants_switch);
   bool starts_early = pdl && !options.serialize;
   for (const PlanStep& step : steps_) {
-    const std::vector<registry::BoundParam>& params = bound_.params[step.variant.kernel];
-    std::array<std::uint64_t, kMaxParams> values;  // Only the first params.size() are set.
+    std::array<std::uint64_t, kMaxParams> values;  // Only the first slots.size() are set.
     std::array<void*, kMaxParams> pointers;
-    for (std::size_t i = 0; i < params.size(); ++i) {
-      values[i] = value_of(params[i], step.constants[i], args, options);
+    for (std::size_t i = 0; i < step.slots.size(); ++i) {
+      values[i] = value_of(step.slots[i], args, options);
       pointers[i] = &values[i];
     }
     Attributes attributes;

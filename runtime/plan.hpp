@@ -24,10 +24,14 @@ struct PlanStep {
   /// The kernel may be launched with the PDL attribute: its PDL trait is on, the device has PDL,
   /// and its code holds the wait.
   bool pdl = false;
+  /// The parameters, in the signature's order. Beside each its value, where that does not change
+  /// from call to call (dims and computed ones).
+  struct Slot {
+    registry::BoundParam param;
+    std::uint64_t constant = 0;
+  };
+  std::vector<Slot> slots;
   Variant variant;
-  /// Values of the parameters that do not change from call to call (dims and computed ones), and 0
-  /// for the others.
-  std::vector<std::uint64_t> constants;
 };
 
 /// An op resolved for one set of shapes, one device and one context: functions, geometry and how to

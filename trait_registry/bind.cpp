@@ -60,6 +60,10 @@ class Binder {
     for (const ArgSpec& arg : op_.args) {
       BoundArg bound;
       bound.written = arg.access != Access::kRead;
+      bound.is_tensor = arg.is_tensor();
+      bound.optional = arg.optional;
+      bound.host_memory = arg.host_memory;
+      bound.alignment = arg.alignment;
       for (const DType dtype : arg.dtypes) {
         bound.dtype_mask |= 1U << static_cast<unsigned>(dtype);
       }
@@ -117,6 +121,9 @@ class Binder {
   }
 
   Status check_source(const KernelSpec& kernel, const std::string& part) const {
+    if (find_embedded(kernel.source) != nullptr) {
+      return {};  // So is all that it includes.
+    }
     const Result<SourceFile> main = find_source(kernel.source, op_.sources);
     if (!main) {
       return bad(part, main.error().message);

@@ -189,11 +189,6 @@ std::optional<Footprint> make_footprint(std::uint64_t begin, std::int64_t elemen
   return result;
 }
 
-bool spans_intersect(const Extent& a, const Extent& b) noexcept {
-  return a.span > 0 && b.span > 0 && a.begin < b.begin + static_cast<std::uint64_t>(b.span) &&
-         b.begin < a.begin + static_cast<std::uint64_t>(a.span);
-}
-
 bool share_a_byte(const Footprint& a, const Footprint& b) noexcept {
   if (!spans_intersect(a, b)) {
     return false;

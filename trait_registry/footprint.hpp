@@ -40,7 +40,10 @@ std::optional<Footprint> make_footprint(std::uint64_t begin, std::int64_t elemen
 
 /// Whether the spans intersect (an empty one does not): exact for two dense tensors, else only
 /// necessary for a shared byte.
-bool spans_intersect(const Extent& a, const Extent& b) noexcept;
+inline bool spans_intersect(const Extent& a, const Extent& b) noexcept {
+  return a.span > 0 && b.span > 0 && a.begin < b.begin + static_cast<std::uint64_t>(b.span) &&
+         b.begin < a.begin + static_cast<std::uint64_t>(a.span);
+}
 
 /// Whether the two share a byte, exactly. Takes time logarithmic in the counts when the two have at
 /// most two gapped axes of different strides between them (two row-strided matrices, say, or any

@@ -33,6 +33,11 @@ struct BoundArg {
   std::uint32_t dtype_mask = 0;   ///< Bit `1 << dtype` for each allowed DType.
   std::uint32_t i32_strides = 0;  ///< Bit `1 << axis` for each stride some kernel takes as 32 bits.
   bool written = false;           ///< kWrite or kReadWrite.
+  // As in its ArgSpec, so that a call need not look there, which is not in the processor's cache.
+  bool is_tensor = false;
+  bool optional = false;
+  bool host_memory = false;
+  int alignment = 0;
 };
 
 /// One parameter of a kernel, with its names looked up.

@@ -155,6 +155,7 @@ class Problem {
   void set_dim(std::size_t symbol, std::int64_t extent) noexcept { dims_[symbol] = extent; }
   void set_arg(std::size_t arg, DType dtype) noexcept;
   void set_scalar(std::size_t arg) noexcept { args_[arg] = kScalarCode; }  ///< It is present.
+  void set_absent(std::size_t arg) noexcept { args_[arg] = 0; }
   void set_target(const Target& target) noexcept { target_ = target; }
   void set_pdl(bool pdl) noexcept { pdl_ = pdl; }
 

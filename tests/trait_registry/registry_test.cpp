@@ -75,6 +75,26 @@ TEST_CASE("Options of the registry come after each op's own, once") {
   CHECK(value_or_throw(registry.add(op))->op.options == op.options);
 }
 
+TEST_CASE(
+    "A profiler shows a built-in kernel by its op or step, and traits as listings order them") {
+  const Registry registry;
+  for (const BoundOp* bound : registry.all()) {
+    for (const KernelSpec& kernel : bound->op.kernels) {
+      const std::string& shown = kernel.instantiation;
+      CAPTURE(shown);
+      REQUIRE(shown.starts_with("kiln::"));
+      const std::string name = shown.substr(6, shown.find('<') - 6);
+      CHECK((name == bound->op.name || name.find(kernel.name) != std::string::npos));
+      std::size_t last = 0;
+      for (const TraitSpec& trait : bound->op.traits) {
+        const std::size_t at = shown.find("{" + trait.name + "}");
+        CHECK((at == std::string::npos || at > last));
+        last = at == std::string::npos ? last : at;
+      }
+    }
+  }
+}
+
 TEST_CASE("Ops are listed in order of registration") {
   Registry registry;
   const std::size_t builtin = registry.all().size();
