@@ -171,7 +171,7 @@ Plan Engine::plan(std::string_view op, std::initializer_list<Arg> args) {
 
 void Plan::launch(std::span<const Arg> args, StreamHandle stream,
                   const LaunchOptions& options) const {
-  const auto& call = *static_cast<const runtime::Launcher::Call*>(call_);
+  const auto& call = *static_cast<const runtime::Launcher::Call*>(call_.get());
   if (args.size() != args_) [[unlikely]] {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}: the plan takes {} arguments, and {} came", call.bound->op.name,
@@ -186,7 +186,7 @@ void Plan::launch(std::initializer_list<Arg> args, StreamHandle stream,
 }
 
 std::size_t Plan::workspace_bytes() const noexcept {
-  const runtime::Plan* plan = static_cast<const runtime::Launcher::Call*>(call_)->plan;
+  const runtime::Plan* plan = static_cast<const runtime::Launcher::Call*>(call_.get())->plan;
   return plan != nullptr ? plan->workspace_bytes() : 0;
 }
 

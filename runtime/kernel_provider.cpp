@@ -89,8 +89,9 @@ KernelProvider::KernelProvider(cache::Store& store, ProviderOptions options, con
 
 std::optional<Result<Obtained>> KernelProvider::find_cached(std::span<const Candidate> candidates,
                                                             const Accept& accept,
-                                                            std::optional<int> driver_major) {
-  Request request{candidates, accept ? &accept : nullptr, driver_major};
+                                                            std::optional<int> driver_major,
+                                                            bool asked_before) {
+  Request request{candidates, accept ? &accept : nullptr, driver_major, asked_before};
   return find(request);
 }
 
@@ -101,8 +102,8 @@ bool KernelProvider::cached(std::span<const Candidate> candidates,
 }
 
 Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, const Accept& accept,
-                                        std::optional<int> driver_major) {
-  Request request{candidates, accept ? &accept : nullptr, driver_major};
+                                        std::optional<int> driver_major, bool asked_before) {
+  Request request{candidates, accept ? &accept : nullptr, driver_major, asked_before};
   if (std::optional<Result<Obtained>> found = find(request)) {
     return std::move(*found);
   }

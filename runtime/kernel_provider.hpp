@@ -62,9 +62,11 @@ class KernelProvider {
   /// compiled. An entry that the driver refuses is rejected and the next one tried; a fresh compile
   /// that it refuses is the error, and is not stored. A kernel that cannot be compiled is compiled
   /// once, and the error given again until forget_failures(). `accept` may be empty. `driver_major`
-  /// keeps entries of later CUDA majors out when any toolchain's will do.
+  /// keeps entries of later CUDA majors out when any toolchain's will do. `asked_before`: a miss
+  /// was counted already.
   Result<Obtained> obtain(std::span<const Candidate> candidates, const Accept& accept = {},
-                          std::optional<int> driver_major = std::nullopt);
+                          std::optional<int> driver_major = std::nullopt,
+                          bool asked_before = false);
 
   /// As obtain() for each of several kernels of which any two are same_program(). When none of them
   /// is there yet they are compiled as one program, which takes about half the time, and share one
@@ -74,7 +76,8 @@ class KernelProvider {
   /// As obtain() where that compiles nothing, else nothing.
   std::optional<Result<Obtained>> find_cached(std::span<const Candidate> candidates,
                                               const Accept& accept = {},
-                                              std::optional<int> driver_major = std::nullopt);
+                                              std::optional<int> driver_major = std::nullopt,
+                                              bool asked_before = false);
   /// Whether find_cached() finds something.
   bool cached(std::span<const Candidate> candidates,
               std::optional<int> driver_major = std::nullopt);

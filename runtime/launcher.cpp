@@ -333,15 +333,15 @@ Result<std::unique_ptr<const Plan>> Launcher::make_plan(Machine& machine, const 
   return plan;
 }
 
-Result<const Launcher::Call*> Launcher::plan(const registry::BoundOp& bound,
-                                             std::span<const Arg> args) {
+Result<std::shared_ptr<const Launcher::Call>> Launcher::plan(const registry::BoundOp& bound,
+                                                             std::span<const Arg> args) {
   const Result<CallShapes> shapes = this->shapes(bound, args);
   if (!shapes) {
     return tl::unexpected(shapes.error());
   }
   const PlanKey key{&bound, shapes->device->ordinal, shapes->problem};
   const Plan* plan = plans_.find(key);
-  std::unique_ptr<const Plan> loose;
+  std::unique_ptr<const Plan> made_now;
   if (plan == nullptr) {
     Result<std::unique_ptr<const Plan>> made = make_plan(**machine(), key, Misses::kCompile);
     if (!made) {
@@ -351,14 +351,29 @@ Result<const Launcher::Call*> Launcher::plan(const registry::BoundOp& bound,
       tell_used(**made);
     }
     plan = plans_.insert(key, *made);
-    loose = std::move(*made);
+    made_now = std::move(*made);
   }
-  const std::lock_guard lock(mutex_);
+  auto call = std::make_unique<Call>(
+      Call{this, &bound, shapes->problem, shapes->device, plan, !options_.check, nullptr});
   if (plan == nullptr) {
-    plan = loose_plans_.emplace_back(std::move(loose)).get();
+    call->own = std::move(made_now);
+    call->plan = call->own.get();
   }
-  return &calls_.emplace_back(
-      Call{this, &bound, shapes->problem, shapes->device, plan, !options_.check});
+  return hand_out(std::move(call));
+}
+
+std::shared_ptr<const Launcher::Call> Launcher::hand_out(std::unique_ptr<Call> call) {
+  {
+    const std::lock_guard lock(calls_->mutex);
+    calls_->held.insert(call.get());
+  }
+  return {call.release(), [calls = calls_](Call* gone) {
+            {
+              const std::lock_guard lock(calls->mutex);
+              calls->held.erase(gone);
+            }
+            delete gone;
+          }};
 }
 
 Status Launcher::launch_call(const Call& call, std::span<const Arg> args, CUstream stream,
@@ -435,7 +450,24 @@ Status Launcher::prepare(const CallShapes& call, Misses misses) {
   return {};
 }
 
-Status Launcher::prepare(const registry::BoundOp& bound, const Variant& variant, Misses misses) {
+std::function<LookedUp(const Variant&)> Launcher::look_up() {
+  const Result<Machine*> machine = this->machine();
+  if (!machine) {
+    return {};
+  }
+  const DriverApi& api = (*machine)->driver->api();
+  Context context;
+  if (api.cuCtxGetCurrent(&context.handle) != CUDA_SUCCESS || context.handle == nullptr ||
+      api.cuCtxGetId(context.handle, &context.id) != CUDA_SUCCESS) {
+    return {};
+  }
+  return [planner = &(*machine)->planner, context](const Variant& variant) {
+    return planner->look_up(variant, context);
+  };
+}
+
+Status Launcher::prepare(const registry::BoundOp& bound, const Variant& variant, Misses misses,
+                         const LookedUp& ahead) {
   const Result<Machine*> machine = this->machine();
   if (!machine) {
     return tl::unexpected(machine.error());
@@ -453,7 +485,7 @@ Status Launcher::prepare(const registry::BoundOp& bound, const Variant& variant,
   if (Status status = check_bound(bound.op.name, **device, *context); !status) {
     return status;
   }
-  if (Status status = (*machine)->planner.load(bound, variant, *context, misses); !status) {
+  if (Status status = (*machine)->planner.load(bound, variant, *context, misses, ahead); !status) {
     return status;
   }
   return bind(bound.op.name, **device, *context);
@@ -488,12 +520,15 @@ Result<std::size_t> Launcher::unload(std::span<const StreamHandle> streams) {
       return captured(fmt::format("stream {}", stream));
     }
   }
-  const std::lock_guard lock(mutex_);
-  for (Call& call : calls_) {
-    call.plan = nullptr;
-    call.plain = false;
+  {
+    const std::lock_guard lock(calls_->mutex);
+    for (Call* const call : calls_->held) {
+      call->plan = nullptr;
+      call->plain = false;
+      call->own.reset();
+    }
   }
-  loose_plans_.clear();
+  const std::lock_guard lock(mutex_);
   plans_.clear();
   contexts_.clear();
   return (*machine)->planner.unload();

@@ -2,12 +2,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,14 +56,15 @@ class Launcher {
   Status launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                 const LaunchOptions& options);
 
-  /// A plan that lives as long as the launcher, to be launched without looking it up.
+  /// A plan to be launched without looking it up, as long as the launcher lives.
   struct Call {
     const Launcher* launcher;
     const registry::BoundOp* bound;
     Problem problem;
     const DeviceInfo* device;
-    const Plan* plan;  ///< Null once its kernels were unloaded.
-    bool plain;        ///< There is a plan and no checking mode.
+    const Plan* plan;                 ///< Null once its kernels were unloaded.
+    bool plain;                       ///< There is a plan and no checking mode.
+    std::unique_ptr<const Plan> own;  ///< What `plan` is, where plans_ had no room for it.
 
     Status launch(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const {
       if (plain) [[likely]] {
@@ -72,7 +73,9 @@ class Launcher {
       return launcher->launch_call(*this, args, stream, options);
     }
   };
-  Result<const Call*> plan(const registry::BoundOp& bound, std::span<const Arg> args);
+  /// Whoever holds it may outlive the launcher, and not launch it then.
+  Result<std::shared_ptr<const Call>> plan(const registry::BoundOp& bound,
+                                           std::span<const Arg> args);
 
   /// Looks at everything but the pointers.
   Result<CallShapes> shapes(const registry::BoundOp& bound, std::span<const Arg> args);
@@ -82,8 +85,12 @@ class Launcher {
   std::vector<Variant> missing(const CallShapes& call);
   /// Makes the call as good as launched before, in the current context.
   Status prepare(const CallShapes& call, Misses misses);
-  /// Loads one kernel into the current context.
-  Status prepare(const registry::BoundOp& bound, const Variant& variant, Misses misses);
+  /// Loads one kernel into the current context. `ahead`: what look_up() said of it.
+  Status prepare(const registry::BoundOp& bound, const Variant& variant, Misses misses,
+                 const LookedUp& ahead = {});
+  /// What Planner::look_up says of a variant, for the context that is current now; may be asked on
+  /// any thread. Empty where no kernel can be loaded here.
+  std::function<LookedUp(const Variant&)> look_up();
   /// The targets that the current context's device runs, best first.
   Result<std::vector<Target>> current_targets();
 
@@ -130,6 +137,7 @@ class Launcher {
   Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
                                                 CUstream stream);
   void tell_used(const Plan& plan) const;
+  std::shared_ptr<const Call> hand_out(std::unique_ptr<Call> call);
   /// A failure when another context is the one of the device.
   Status check_bound(const std::string& op, const DeviceInfo& device, const Context& context);
   /// From now on the one context of the device; a failure when another one is that.
@@ -148,8 +156,13 @@ class Launcher {
 
   std::mutex mutex_;                 // Guards what follows.
   std::map<int, Context> contexts_;  // By device ordinal.
-  std::deque<Call> calls_;           // Handed out, so that each stays where it is.
-  std::deque<std::unique_ptr<const Plan>> loose_plans_;  // Of calls_, those plans_ had no room for.
+
+  /// The calls that somebody holds, for unload() to tell them.
+  struct Calls {
+    std::mutex mutex;  // Guards the rest.
+    std::set<Call*> held;
+  };
+  const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();  // Each call's, too.
 };
 
 }  // namespace kiln::runtime

@@ -172,9 +172,31 @@ std::vector<Variant> Planner::missing(const PlanRequest& request) {
 }
 
 Status Planner::load(const registry::BoundOp& bound, const Variant& variant, const Context& context,
-                     Misses misses) {
-  const Result<Acquired> acquired = acquire(bound, {&variant, 1}, context, misses);
+                     Misses misses, const LookedUp& ahead) {
+  const Result<Acquired> acquired = acquire(bound, {&variant, 1}, context, misses, ahead);
   return acquired ? Status() : tl::unexpected(acquired.error());
+}
+
+LookedUp Planner::look_up(const Variant& variant, const Context& context) {
+  if (resident_of({&variant, 1}, context)) {
+    return {};
+  }
+  const Result<Candidate> candidate = Candidate::of(variant);
+  if (!candidate) {
+    return {};
+  }
+  const auto found = provider_.find_cached({&*candidate, 1}, {}, driver_->major());
+  LookedUp answer{.asked = true};
+  if (found && *found) {
+    const cache::Entry& entry = *(*found)->entry;
+    cache::Entry& kept = answer.entry.emplace();
+    kept.symbol = entry.symbol;
+    kept.label = entry.label;
+    kept.resources = entry.resources;
+    kept.pdl_wait = entry.pdl_wait;
+    kept.image = entry.image;
+  }
+  return answer;
 }
 
 Result<std::unique_ptr<const Plan>> Planner::make(const PlanRequest& request) {
@@ -247,20 +269,24 @@ std::optional<Planner::Acquired> Planner::resident_of(std::span<const Variant> v
 
 Result<Planner::Acquired> Planner::acquire(const registry::BoundOp& bound,
                                            std::span<const Variant> variants,
-                                           const Context& context, Misses misses) {
+                                           const Context& context, Misses misses,
+                                           const LookedUp& ahead) {
   if (std::optional<Acquired> known = resident_of(variants, context)) {
     return *known;
   }
   if (misses == Misses::kRefuse) {
     return fail(ErrorCode::kNotLoaded, to_string(variants.front()));
   }
-  Result<Acquired> loaded = load(variants, context, misses);
+  Result<Acquired> loaded = load(variants, context, misses, ahead);
   if (!loaded) {
     return loaded;
   }
-  const CUfunction function = loaded->resident.function->handle;
-  if (Status status = check_params(bound, variants.front().kernel, function); !status) {
-    return tl::unexpected(std::move(status.error()));
+  // A built-in one's are checked when it is planned, so that warming up many costs less.
+  if (!bound.builtin) {
+    const CUfunction function = loaded->resident.function->handle;
+    if (Status status = check_params(bound, variants.front().kernel, function); !status) {
+      return tl::unexpected(std::move(status.error()));
+    }
   }
   const std::lock_guard lock(mutex_);
   residents_.emplace(resident_key(variants[loaded->choice], context), loaded->resident);
@@ -268,44 +294,56 @@ Result<Planner::Acquired> Planner::acquire(const registry::BoundOp& bound,
 }
 
 Result<Obtained> Planner::obtain(std::span<const Candidate> candidates, const Accept& accept,
-                                 Misses misses) {
+                                 Misses misses, bool asked_before) {
   if (misses == Misses::kCompile) {
-    return provider_.obtain(candidates, accept, driver_->major());
+    return provider_.obtain(candidates, accept, driver_->major(), asked_before);
   }
-  auto found = provider_.find_cached(candidates, accept, driver_->major());
+  auto found = provider_.find_cached(candidates, accept, driver_->major(), asked_before);
   return found ? std::move(*found)
                : fail(ErrorCode::kCompileForbidden,
                       candidates.front().unit.label + " is in no cache");
 }
 
+tl::expected<Planner::Resident, LoadFailure> Planner::load(const cache::Entry& entry,
+                                                           const Context& context) {
+  TraceSpan span(trace_, entry.label, "load");
+  span.arg("image_bytes", entry.image.size());
+  auto loaded = LibraryTable::of_process().load(*driver_, context, entry.image, entry.symbol, this);
+  if (!loaded) {
+    return tl::unexpected(std::move(loaded.error()));
+  }
+  span.arg("loaded", loaded->library_loaded);
+  if (loaded->library_loaded) {
+    libraries_loaded_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return Resident{loaded->function, entry.resources.shared_bytes, entry.pdl_wait};
+}
+
 Result<Planner::Acquired> Planner::load(std::span<const Variant> variants, const Context& context,
-                                        Misses misses) {
+                                        Misses misses, const LookedUp& ahead) {
+  if (ahead.entry) {
+    if (const auto resident = load(*ahead.entry, context)) {
+      return Acquired{*resident, 0};
+    }
+    // What comes of that is found out anew.
+  }
   const Result<Candidates> wanted = candidates_of(variants);
   if (!wanted) {
     return tl::unexpected(wanted.error());
   }
   Acquired acquired;
   const Accept accept = [&](const cache::Entry& entry) -> tl::expected<void, LoadFailure> {
-    TraceSpan span(trace_, entry.label, "load");
-    span.arg("image_bytes", entry.image.size());
-    auto loaded =
-        LibraryTable::of_process().load(*driver_, context, entry.image, entry.symbol, this);
-    if (!loaded) {
-      return tl::unexpected(std::move(loaded.error()));
+    auto resident = load(entry, context);
+    if (!resident) {
+      return tl::unexpected(std::move(resident.error()));
     }
-    acquired.resident.function = loaded->function;
-    span.arg("loaded", loaded->library_loaded);
-    if (loaded->library_loaded) {
-      libraries_loaded_.fetch_add(1, std::memory_order_relaxed);
-    }
+    acquired.resident = *resident;
     return {};
   };
-  const Result<Obtained> obtained = obtain(wanted->list, accept, misses);
+  const Result<Obtained> obtained = obtain(wanted->list, accept, misses, ahead.asked);
   if (!obtained) {
     return tl::unexpected(obtained.error());
   }
-  acquired.resident.static_shared_bytes = obtained->entry->resources.shared_bytes;
-  acquired.resident.pdl_wait = obtained->entry->pdl_wait;
   acquired.choice = wanted->choice_of[obtained->candidate];
   return acquired;
 }
@@ -362,10 +400,14 @@ Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, c
       choice.traits[kPdlTrait] != 0 && resident.pdl_wait && request.device.capability.major >= 9;
   step.variant = {&bound.op, kernel, choice.traits, choice.problem.target()};
   for (std::size_t i = 0; i < params.size(); ++i) {
-    step.constants.push_back(static_cast<std::uint64_t>(
-        constant_of(params[i], bound.op.kernels[kernel].params[i], choice.problem)));
+    step.slots.push_back(
+        {params[i], static_cast<std::uint64_t>(constant_of(
+                        params[i], bound.op.kernels[kernel].params[i], choice.problem))});
   }
-  Status status = check_geometry(name, step.geometry, resident.static_shared_bytes, request.device);
+  Status status = bound.builtin ? check_params(bound, kernel, step.function) : Status();
+  if (status) {
+    status = check_geometry(name, step.geometry, resident.static_shared_bytes, request.device);
+  }
   const std::uint32_t dynamic = step.geometry.dynamic_shared_bytes;
   if (status &&
       dynamic + static_cast<std::uint32_t>(resident.static_shared_bytes) > kDefaultSharedBytes) {

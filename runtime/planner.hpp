@@ -29,6 +29,12 @@ enum class Misses : std::uint8_t {
   kRefuse,  ///< kNotLoaded, also for one that is in a cache: only what is loaded already is used.
 };
 
+/// What a look-up ahead of a load came upon.
+struct LookedUp {
+  bool asked = false;                   ///< Otherwise the load looks for itself.
+  std::optional<cache::Entry> entry{};  ///< Without its keys; nothing where it is in no cache.
+};
+
 /// What to plan for. `problem` is a checked call's; its target is set anew for each candidate.
 struct PlanRequest {
   const registry::BoundOp& bound;
@@ -58,9 +64,12 @@ class Planner {
   /// What fetch() would have to compile, each for the first target.
   std::vector<Variant> missing(const PlanRequest& request);
 
-  /// Finds or compiles one kernel of the op and loads it into the context.
+  /// Finds or compiles one kernel of the op and loads it into the context. `ahead`: what look_up()
+  /// said of it.
   Status load(const registry::BoundOp& bound, const Variant& variant, const Context& context,
-              Misses misses);
+              Misses misses, const LookedUp& ahead = {});
+  /// Reads a kernel that is in a cache and not loaded yet. No driver call: for any thread.
+  LookedUp look_up(const Variant& variant, const Context& context);
 
   /// See LibraryTable::unload. What was planned before must not be launched any more.
   Result<std::size_t> unload();
@@ -100,10 +109,12 @@ class Planner {
   static Status each_kernel(const PlanRequest& request, Visit&& visit);
   /// The first of some variants of one kernel that is loaded already or can be.
   Result<Acquired> acquire(const registry::BoundOp& bound, std::span<const Variant> variants,
-                           const Context& context, Misses misses);
-  Result<Acquired> load(std::span<const Variant> variants, const Context& context, Misses misses);
+                           const Context& context, Misses misses, const LookedUp& ahead = {});
+  Result<Acquired> load(std::span<const Variant> variants, const Context& context, Misses misses,
+                        const LookedUp& ahead);
+  tl::expected<Resident, LoadFailure> load(const cache::Entry& entry, const Context& context);
   Result<Obtained> obtain(std::span<const Candidate> candidates, const Accept& accept,
-                          Misses misses);
+                          Misses misses, bool asked_before);
   std::optional<Acquired> resident_of(std::span<const Variant> variants, const Context& context);
   Result<PlanStep> step(const PlanRequest& request, std::size_t kernel, const Choice& choice,
                         const Resident& resident);

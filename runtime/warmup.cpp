@@ -1,13 +1,16 @@
 #include "runtime/warmup.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/engine_impl.hpp"
+#include "runtime/look_ahead.hpp"
 #include "runtime/share_work.hpp"
 #include "runtime/work_list.hpp"
 
@@ -84,7 +87,7 @@ class Warmup {
                [&](std::size_t i) {
                  provider.obtain_group(work.items[i].members);
                  for (const Candidate& member : work.items[i].members) {
-                   step(member.unit.label);
+                   step([&] { return member.unit.label; });
                  }
                });
   }
@@ -93,19 +96,39 @@ class Warmup {
   // was not to be compiled.
   void load(Misses misses) {
     std::erase_if(calls_, [&](const CallShapes& call) {
-      return finish(call.bound->op.name, engine_.launcher().prepare(call, misses), misses);
-    });
-    std::erase_if(variants_, [&](const Variant& variant) {
-      const Result<const registry::BoundOp*> bound = engine_.registry().find(variant.op->name);
-      return finish(to_string(variant),
-                    bound ? engine_.launcher().prepare(**bound, variant, misses)
-                          : Status(tl::unexpected(bound.error())),
+      return finish([&] { return call.bound->op.name; }, engine_.launcher().prepare(call, misses),
                     misses);
     });
+    load_variants(misses);
   }
 
-  // Whether that settles it.
-  bool finish(const std::string& name, const Status& status, Misses misses) {
+  void load_variants(Misses misses) {
+    const auto look_up = variants_.size() > 1 ? engine_.launcher().look_up() : nullptr;
+    LookAhead<LookedUp> ahead(variants_.size(), look_up ? hands() : 0, [&](std::size_t i) {
+      return look_up ? look_up(variants_[i]) : LookedUp();
+    });
+    std::vector<Variant> left;
+    for (const Variant& variant : variants_) {
+      const LookedUp looked_up = ahead.take();
+      const Result<const registry::BoundOp*> bound = engine_.registry().find(variant.op->name);
+      const Status status = bound ? engine_.launcher().prepare(**bound, variant, misses, looked_up)
+                                  : Status(tl::unexpected(bound.error()));
+      if (!finish([&] { return to_string(variant); }, status, misses)) {
+        left.push_back(variant);
+      }
+    }
+    variants_ = std::move(left);
+  }
+
+  // Reading takes about as long as the driver takes to load what was read.
+  static std::size_t hands() {
+    constexpr unsigned kMost = 3;
+    return std::min(kMost, std::max(std::thread::hardware_concurrency(), 1U) - 1);
+  }
+
+  // Whether that settles it. The name is made where somebody wants it.
+  template <class Name>
+  bool finish(const Name& name, const Status& status, Misses misses) {
     if (!status && misses == Misses::kLeave &&
         status.error().code == ErrorCode::kCompileForbidden) {
       return false;
@@ -113,17 +136,18 @@ class Warmup {
     if (status) {
       ++report_.prepared;
     } else {
-      fail(name, status.error());
+      fail(name(), status.error());
     }
     step(name);
     return true;
   }
 
-  void step(const std::string& name) {
+  template <class Name>
+  void step(const Name& name) {
     const std::lock_guard lock(mutex_);
     ++done_;
     if (request_.progress) {
-      request_.progress(done_, total_, name);
+      request_.progress(done_, total_, name());
     }
   }
 

@@ -243,6 +243,7 @@ struct PrebuildRequest {
 struct PrebuildReport {
   struct Failed {
     std::string kernel;
+    ErrorCode code = ErrorCode::kInternal;
     std::string message;
   };
   struct Skipped {
@@ -284,8 +285,9 @@ class Plan {
 
  private:
   friend class Engine;
-  Plan(const void* call, std::size_t args) noexcept : call_(call), args_(args) {}
-  const void* call_;
+  Plan(std::shared_ptr<const void> call, std::size_t args) noexcept
+      : call_(std::move(call)), args_(args) {}
+  std::shared_ptr<const void> call_;
   std::size_t args_;
 };
 

@@ -1,4 +1,8 @@
 // How long loaded kernels live.
+#include <optional>
+
+#include <malloc.h>
+
 #include "tests/runtime/engine/ops.hpp"
 
 namespace kiln::test {
@@ -54,6 +58,36 @@ TEST_CASE(
   engine.plan(engine.op("scale"), args).launch(args, nullptr);
   CHECK(machine.fake().count("cuLibraryLoadData") == 3);
   CHECK(machine.fake().launches().size() == 4);
+}
+
+TEST_CASE("Plans that went leave no memory behind, nor anything for unload() to find") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  const ScaleCall call;
+  const std::vector<Arg> args{call.x, call.bias, 1.0, call.out};
+  const OpHandle op = engine.op("scale");
+  const Plan kept = engine.plan(op, args);
+  machine.fake().set_recording(false);
+  const auto before = mallinfo2().uordblks;
+  for (int i = 0; i < 1000; ++i) {
+    const Plan plan = engine.plan(op, args);
+    const Plan copy = plan;
+    copy.launch(args, nullptr);
+  }
+  CHECK(mallinfo2().uordblks < before + 10'000);
+  CHECK(engine.unload({}) == 1);
+  error_of(ErrorCode::kNotLoaded, [&] { kept.launch(args, nullptr); });
+}
+
+TEST_CASE("A plan may go after its engine") {
+  ScaleMachine machine;
+  std::optional<Engine> engine = machine.engine();
+  const ScaleCall call;
+  const std::vector<Arg> args{call.x, call.bias, 1.0, call.out};
+  std::optional<Plan> plan = engine->plan(engine->op("scale"), args);
+  engine.reset();
+  plan.reset();
+  SUCCEED("nobody uses what has gone");
 }
 
 TEST_CASE("unload() leaves what another living engine uses") {
