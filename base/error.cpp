@@ -32,6 +32,8 @@ const char* error_code_name(ErrorCode code) noexcept {
       return "cancelled";
     case ErrorCode::kNotLoaded:
       return "not_loaded";
+    case ErrorCode::kNotStored:
+      return "not_stored";
   }
   return "unknown";
 }

@@ -26,7 +26,8 @@ static_assert(same(KILN_ERROR_INVALID_ARGUMENT, ErrorCode::kInvalidArgument) &&
               same(KILN_ERROR_COMPILE_FORBIDDEN, ErrorCode::kCompileForbidden) &&
               same(KILN_ERROR_COMPILER_LOST, ErrorCode::kCompilerLost) &&
               same(KILN_ERROR_CANCELLED, ErrorCode::kCancelled) &&
-              same(KILN_ERROR_NOT_LOADED, ErrorCode::kNotLoaded));
+              same(KILN_ERROR_NOT_LOADED, ErrorCode::kNotLoaded) &&
+              same(KILN_ERROR_NOT_STORED, ErrorCode::kNotStored));
 
 }  // namespace
 

@@ -44,11 +44,10 @@ kiln_prebuild_report prebuild_report(const PrebuildReport& report) {
 void require_success(const PrebuildReport& report) {
   if (!report.failed.empty()) {
     const PrebuildReport::Failed& first = report.failed.front();
-    throw Error(
-        ErrorCode::kCompileFailed,
-        fmt::format("prebuild: {} of {} cannot be had; the first: {}: {}", report.failed.size(),
-                    report.failed.size() + report.compiled + report.cached, first.kernel,
-                    first.message));
+    throw Error(first.code, fmt::format("prebuild: {} of {} cannot be had; the first: {}: {}",
+                                        report.failed.size(),
+                                        report.failed.size() + report.compiled + report.cached,
+                                        first.kernel, first.message));
   }
   if (report.kernels.empty()) {
     std::string why = "there is no op";
@@ -78,7 +77,7 @@ kiln_status kiln_prebuild(kiln_engine* engine, const kiln_prebuild_request* requ
       write_sized(prebuild_report(done), report, "report");
     }
     for (const kiln::PrebuildReport::Failed& one : done.failed) {
-      tell_failure(given, one.kernel, kiln::ErrorCode::kCompileFailed, one.message);
+      tell_failure(given, one.kernel, one.code, one.message);
     }
     require_success(done);
   });

@@ -81,12 +81,13 @@ Outcome build(KernelProvider& provider, const WorkItem& item) {
     const std::string& label = item.members[i].unit.label;
     const Result<Obtained>& result = results[i];
     if (!result) {
-      outcome.failed.push_back({label, result.error().message});
+      outcome.failed.push_back({label, result.error().code, result.error().message});
       continue;
     }
     outcome.kernels.push_back(kernel_info(item.members[i], *result, each));
     if (!result->stored) {
-      outcome.failed.push_back({label, "compiled, but not stored: " + result->store_problem});
+      outcome.failed.push_back(
+          {label, ErrorCode::kNotStored, "compiled, but not stored: " + result->store_problem});
     } else {
       ++(result->from_cache ? outcome.cached : outcome.compiled);
     }

@@ -65,7 +65,8 @@ WorkList WorkList::of(const registry::Registry& registry, std::span<const Varian
   for (const Variant& variant : wanted) {
     Result<Candidate> candidate = Candidate::of(variant);
     if (!candidate) {
-      list.failed.push_back({to_string(variant), std::move(candidate.error().message)});
+      Failure& failure = candidate.error();
+      list.failed.push_back({to_string(variant), failure.code, std::move(failure.message)});
       continue;
     }
     pairs.emplace(variant.op, variant.target);

@@ -26,6 +26,7 @@ enum class ErrorCode : int {
   kCancelled = 13,         ///< Given up unfinished, because somebody asked for that.
   kNotLoaded = 14,  ///< A kernel is not loaded and may not be now: its stream is being captured, or
                     ///< its plan's engine has unloaded it.
+  kNotStored = 15,  ///< Compiled, and no cache directory could take it.
 };
 
 /// The code's name as it appears in messages and JSON, for example "invalid_argument".

@@ -94,7 +94,8 @@ enum {
   KILN_ERROR_COMPILE_FORBIDDEN = 11,   /* In no cache, and the policy forbids compiling. */
   KILN_ERROR_COMPILER_LOST = 12,       /* The compiler crashed or hung, twice in a row. */
   KILN_ERROR_CANCELLED = 13,           /* Given up unfinished, because somebody asked for that. */
-  KILN_ERROR_NOT_LOADED = 14           /* Missing while its stream is captured, or unloaded. */
+  KILN_ERROR_NOT_LOADED = 14,          /* Missing while its stream is captured, or unloaded. */
+  KILN_ERROR_NOT_STORED = 15           /* Compiled, and no cache directory could take it. */
 };
 
 /* What the last failure on this thread was, in words: what was asked, what was found, what can be

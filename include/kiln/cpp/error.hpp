@@ -29,6 +29,7 @@ enum class ErrorCode : kiln_status {
   kCompilerLost = KILN_ERROR_COMPILER_LOST,
   kCancelled = KILN_ERROR_CANCELLED,
   kNotLoaded = KILN_ERROR_NOT_LOADED,
+  kNotStored = KILN_ERROR_NOT_STORED,
 };
 
 /// "invalid_argument", ...; "unknown" for what is no code. Valid for ever.

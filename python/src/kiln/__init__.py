@@ -26,6 +26,7 @@ from ._errors import (
     FileError,
     InvalidArgumentError,
     NotLoadedError,
+    NotStoredError,
     UnknownOpError,
     UnsupportedTargetError,
 )
@@ -149,6 +150,7 @@ __all__ = [
     "Kernel",
     "LaunchOptions",
     "NotLoadedError",
+    "NotStoredError",
     "OwnArg",
     "Param",
     "Plan",

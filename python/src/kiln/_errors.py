@@ -98,6 +98,12 @@ class NotLoadedError(Error):
     status = "not_loaded"
 
 
+class NotStoredError(Error):
+    """Compiled, and no cache directory could take it."""
+
+    status = "not_stored"
+
+
 def by_status() -> dict[str, type[Error]]:
     """Classes by status; the one that is not here is Error itself, for what a newer library may say."""
     found: dict[str, type[Error]] = {"internal": Error}

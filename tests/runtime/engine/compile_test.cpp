@@ -174,6 +174,7 @@ TEST_CASE("With a cache that cannot be written a kernel is compiled once and lau
   CHECK_FALSE(report.ok());
   CHECK(report.failed.size() == 4);
   CHECK(contains(report.failed[0].message, "not stored"));
+  CHECK(report.failed[0].code == ErrorCode::kNotStored);
 }
 
 TEST_CASE("prebuild makes every kernel, and a second run finds them all") {
