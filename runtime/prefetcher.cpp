@@ -19,13 +19,18 @@ void run(const Prefetcher::Task& task, std::promise<void>& done) {
 }  // namespace
 
 Prefetcher::~Prefetcher() {
+  if (forked()) {
+    // Its mutex may be locked for ever, and its threads cannot be joined.
+    static_cast<void>(shared_.release());
+    return;
+  }
   std::deque<Job> left;
   {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    left.swap(waiting_);
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stopping = true;
+    left.swap(shared_->waiting);
   }
-  changed_.notify_all();
+  shared_->changed.notify_all();
   for (Job& job : left) {
     run(
         [] {
@@ -34,24 +39,35 @@ Prefetcher::~Prefetcher() {
         },
         job.done);
   }
-  for (std::thread& thread : threads_) {
+  for (std::thread& thread : shared_->threads) {
     thread.join();
   }
+}
+
+bool Prefetcher::forked() const noexcept {
+  const pid_t process = process_;
+  return process != 0 && process != getpid();
 }
 
 std::shared_future<void> Prefetcher::add(Task task, std::size_t threads) {
   Job job{std::move(task), {}};
   std::shared_future<void> future = job.done.get_future().share();
-  std::unique_lock lock(mutex_);
-  waiting_.push_back(std::move(job));
-  if (idle_ < waiting_.size() && threads_.size() < threads) {
+  if (forked()) {
+    run(job.task, job.done);
+    return future;
+  }
+  std::unique_lock lock(shared_->mutex);
+  std::deque<Job>& waiting = shared_->waiting;
+  waiting.push_back(std::move(job));
+  if (shared_->idle < waiting.size() && shared_->threads.size() < threads) {
     try {
-      threads_.emplace_back([this] { serve(); });
+      process_ = getpid();
+      shared_->threads.emplace_back([shared = shared_.get()] { serve(*shared); });
     } catch (const std::system_error&) {
       // A process limit: the threads there are do it, or else this one.
-      if (threads_.empty()) {
-        Job mine = std::move(waiting_.back());
-        waiting_.pop_back();
+      if (shared_->threads.empty()) {
+        Job mine = std::move(waiting.back());
+        waiting.pop_back();
         lock.unlock();
         run(mine.task, mine.done);
         return future;
@@ -59,21 +75,21 @@ std::shared_future<void> Prefetcher::add(Task task, std::size_t threads) {
     }
   }
   lock.unlock();
-  changed_.notify_one();
+  shared_->changed.notify_one();
   return future;
 }
 
-void Prefetcher::serve() {
-  std::unique_lock lock(mutex_);
+void Prefetcher::serve(Shared& shared) {
+  std::unique_lock lock(shared.mutex);
   for (;;) {
-    ++idle_;
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-    --idle_;
-    if (waiting_.empty()) {
+    ++shared.idle;
+    shared.changed.wait(lock, [&] { return shared.stopping || !shared.waiting.empty(); });
+    --shared.idle;
+    if (shared.waiting.empty()) {
       return;
     }
-    Job job = std::move(waiting_.front());
-    waiting_.pop_front();
+    Job job = std::move(shared.waiting.front());
+    shared.waiting.pop_front();
     lock.unlock();
     run(job.task, job.done);
     lock.lock();

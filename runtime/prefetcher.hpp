@@ -1,13 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include "base/result.hpp"
 
@@ -22,7 +26,8 @@ class Prefetcher {
   Prefetcher() = default;
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
-  /// Tasks that have not begun fail; those that have are waited for.
+  /// Tasks that have not begun fail; those that have are waited for. In a process forked off after
+  /// a thread was made, where there is none of them, it lets go of what they share.
   ~Prefetcher();
 
   /// The future gives the task's failure as a kiln::Error.
@@ -34,14 +39,21 @@ class Prefetcher {
     std::promise<void> done;
   };
 
-  void serve();
+  /// What the threads share.
+  struct Shared {
+    std::mutex mutex;  // Guards what follows.
+    std::condition_variable changed;
+    std::deque<Job> waiting;
+    std::vector<std::thread> threads;
+    std::size_t idle = 0;
+    bool stopping = false;
+  };
 
-  std::mutex mutex_;  // Guards what follows.
-  std::condition_variable changed_;
-  std::deque<Job> waiting_;
-  std::vector<std::thread> threads_;
-  std::size_t idle_ = 0;
-  bool stopping_ = false;
+  static void serve(Shared& shared);
+  bool forked() const noexcept;
+
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
+  std::atomic<pid_t> process_ = 0;  // That of the threads; 0 while there are none.
 };
 
 }  // namespace kiln::runtime

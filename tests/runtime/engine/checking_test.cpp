@@ -1,4 +1,6 @@
 // The checking mode: what it adds to a launch, and errors that outlive theirs.
+#include <optional>
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,6 +134,32 @@ TEST_CASE("In a process forked after the first use every call says so, and befor
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
   ScaleCall().launch(used);  // The parent is as before.
+}
+
+TEST_CASE("An engine that has prefetched can be destroyed, and asked, in a forked process") {
+  ScaleMachine machine;
+  std::optional<Engine> engine = machine.engine();
+  const ScaleCall call;
+  const Arg args[] = {call.x, call.bias, call.factor, call.out};
+  engine->prefetch(engine->op("scale"), args).get();  // Its thread now waits for more.
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(60);
+    bool told = false;
+    try {
+      engine->prefetch(engine->op("scale"), args).get();
+    } catch (const Error& error) {
+      told = error.code() == ErrorCode::kDriverUnavailable && contains(error.what(), "forked from");
+    }
+    engine.reset();
+    _exit(told ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  engine.reset();
 }
 
 TEST_CASE("A process forked before the first use launches") {
