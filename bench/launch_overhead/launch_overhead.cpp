@@ -1,17 +1,21 @@
 // What a launch costs the host, in turn, in one run: a bare cuLaunchKernelEx with the same
 // function, attributes and parameters; a plan of the C++ door, of the C interface, and of the
-// classes behind both; an engine of the door, by name, and of those classes, by op handle. On a
-// GPU, or with --fake on the tests' driver, which only counts.
+// classes behind both; an engine of the door, by name, and of those classes, by op handle. With
+// --threads also what the same costs on several threads at once, each with a stream of its own. On
+// a GPU, or with --fake on the tests' driver, which only counts.
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -34,7 +38,7 @@ constexpr int kBatch = 2000;
 constexpr int kBatches = 31;
 constexpr std::int64_t kRows = 8;
 
-/// A GPU with its primary context, or the fake one, and a stream of it.
+/// A GPU with its primary context, or the fake one, current on a thread, and a stream of it.
 struct Place {
   std::optional<runtime::PrimaryContext> context;
   std::optional<runtime::Stream> stream;
@@ -47,7 +51,13 @@ struct Place {
   }
 };
 
-void enter_fake(const std::string& path) {
+/// The tests' driver and a context of it.
+struct Fake {
+  fake::Control* control = nullptr;  ///< Null where there is a GPU instead.
+  CUcontext context = nullptr;
+};
+
+Fake load_fake(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   auto* const control =
       library != nullptr
@@ -56,8 +66,20 @@ void enter_fake(const std::string& path) {
   if (control == nullptr) {
     throw Error(ErrorCode::kIo, path + " is not the tests' driver");
   }
-  control()->set_current(control()->make_context(0));
   control()->set_recording(false);
+  return {control(), control()->make_context(0)};
+}
+
+Place enter(const std::shared_ptr<const runtime::Driver>& driver, const Fake& fake) {
+  Place place;
+  if (fake.control != nullptr) {
+    fake.control->set_current(fake.context);
+    return place;
+  }
+  place.context.emplace(value_or_throw(runtime::PrimaryContext::retain(driver, 0)));
+  place.stream.emplace(value_or_throw(runtime::Stream::create(driver)));
+  place.handle = place.stream->get();
+  return place;
 }
 
 double median(std::vector<double> values) {
@@ -184,7 +206,41 @@ void compare(const Place& place, std::vector<Way> ways) {
   }
 }
 
-int run(const std::string& fake) {
+using Enter = std::function<Place()>;
+
+/// Of each batch, on so many threads at once.
+std::vector<double> ns_on_threads(const Batch& batch, int threads, const Enter& enter) {
+  std::vector<double> ns;
+  std::mutex mutex;  // Guards ns.
+  std::barrier together(threads);
+  const auto launch = [&] {
+    const Place place = enter();
+    for (int i = 0; i < kBatches; ++i) {
+      together.arrive_and_wait();
+      const double taken = batch_ns(place, batch);
+      const std::lock_guard lock(mutex);
+      ns.push_back(taken);
+    }
+  };
+  {
+    std::vector<std::jthread> all;
+    while (all.size() < static_cast<std::size_t>(threads)) {
+      all.emplace_back(launch);
+    }
+  }
+  return ns;
+}
+
+void compare_threads(const std::vector<Way>& ways, int threads, const Enter& enter) {
+  for (const Way& way : ways) {
+    const double alone = median(ns_on_threads(way.batch, 1, enter));
+    const double beside = median(ns_on_threads(way.batch, threads, enter));
+    fmt::print("{:24} {:9.1f} ns a launch on one thread, {:9.1f} on each of {}, ratio {:.3f}\n",
+               way.name, alone, beside, threads, beside / alone);
+  }
+}
+
+int run(const std::string& fake, int threads) {
   const test::TempDir dir;
   EngineOptions options;
   options.driver = fake;
@@ -193,20 +249,18 @@ int run(const std::string& fake) {
   }
   Engine engine(options);
   const auto driver = value_or_throw(engine.impl().driver());
-  Place place;
+  const Fake fake_driver = fake.empty() ? Fake() : load_fake(fake);
+  const Enter enter_place = [&] { return enter(driver, fake_driver); };
+  const Place place = enter_place();
   std::vector<runtime::DeviceMemory> memory;
   std::vector<void*> tensors;
   if (fake.empty()) {
-    place.context.emplace(value_or_throw(runtime::PrimaryContext::retain(driver, 0)));
-    place.stream.emplace(value_or_throw(runtime::Stream::create(driver)));
-    place.handle = place.stream->get();
     for (const std::int64_t elements : {kRows * 512, std::int64_t{128} * 512, kRows * 128}) {
       const auto bytes = static_cast<std::size_t>(elements) * sizeof(std::uint16_t);
       memory.push_back(value_or_throw(runtime::DeviceMemory::allocate(driver, bytes)));
       tensors.push_back(memory.back().data());
     }
   } else {
-    enter_fake(fake);
     for (std::uint64_t address = 0x1000000; tensors.size() < 3; address += 0x1000000) {
       tensors.push_back(reinterpret_cast<void*>(address));
     }
@@ -218,21 +272,28 @@ int run(const std::string& fake) {
   const OpHandle op = engine.op("n128k512_gemm_bf16");
   const Plan plan = engine.plan(op, args);
   engine.launch(op, args, place.handle);
-  const auto* const call =
-      value_or_throw(engine.impl().launcher().plan(Engine::Impl::bound(op), args));
-  RawLaunch raw(*driver, call->plan->steps().front(), place.handle, tensors);
-
+  const auto call = value_or_throw(engine.impl().launcher().plan(Engine::Impl::bound(op), args));
   const CPlan c_plan(options, x, w, out);
 
   const DoorBatches door = door_batches(options.cache_root, fake, tensors, kRows);
-  compare(place,
-          {{"cuLaunchKernelEx", batch_of([&](CUstream) { raw(); })},
-           {"plan.launch", door.plan},
-           {"kiln_plan_launch", batch_of([&](CUstream stream) { c_plan(stream); })},
-           {"plan.launch, inside", batch_of([&](CUstream stream) { plan.launch(args, stream); })},
-           {"engine.launch", door.engine},
-           {"engine.launch, inside",
-            batch_of([&](CUstream stream) { engine.launch(op, args, stream); })}});
+  const Batch raw = [&](int times, void* stream) {
+    RawLaunch launch(*driver, call->plan->steps().front(), static_cast<CUstream>(stream), tensors);
+    for (int i = 0; i < times; ++i) {
+      launch();
+    }
+  };
+  const std::vector<Way> ways = {
+      {"cuLaunchKernelEx", raw},
+      {"plan.launch", door.plan},
+      {"kiln_plan_launch", batch_of([&](CUstream stream) { c_plan(stream); })},
+      {"plan.launch, inside", batch_of([&](CUstream stream) { plan.launch(args, stream); })},
+      {"engine.launch", door.engine},
+      {"engine.launch, inside",
+       batch_of([&](CUstream stream) { engine.launch(op, args, stream); })}};
+  compare(place, ways);
+  if (threads > 1) {
+    compare_threads(ways, threads, enter_place);
+  }
   return 0;
 }
 
@@ -243,9 +304,11 @@ int main(int argc, char** argv) {
   CLI::App app("Times launches against the bare driver call.");
   std::string fake;
   app.add_option("--fake", fake, "path of the tests' driver");
+  int threads = 0;
+  app.add_option("--threads", threads, "also on so many threads at once");
   CLI11_PARSE(app, argc, argv);
   try {
-    return kiln::bench::run(fake);
+    return kiln::bench::run(fake, threads);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;
