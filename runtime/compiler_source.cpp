@@ -75,8 +75,7 @@ Result<std::unique_ptr<Compiler>> CompilerSource::start() {
 }
 
 Result<std::string> CompilerSource::find_worker() const {
-  return runtime::find_worker(
-      {.option = options_.worker, .kiln_compile_worker = {}, .code_file = file_of_this_code()});
+  return runtime::find_worker({.option = options_.worker, .code_file = file_of_this_code()});
 }
 
 Result<std::string> CompilerSource::worker() {

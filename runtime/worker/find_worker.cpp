@@ -72,9 +72,6 @@ Result<std::string> find_worker(const WorkerInputs& inputs) {
     return named(inputs.option,
                  "the compile worker (EngineOptions::compile_worker, KILN_COMPILE_WORKER)");
   }
-  if (!inputs.kiln_compile_worker.empty()) {
-    return named(inputs.kiln_compile_worker, "KILN_COMPILE_WORKER");
-  }
   if (inputs.code_file.empty()) {
     return fail(ErrorCode::kIo, fmt::format("no {} was found: it is not known where Kiln lies. Set "
                                             "KILN_COMPILE_WORKER to its path.",

@@ -8,8 +8,7 @@ namespace kiln::runtime {
 
 /// Where to look for kiln-compile-worker, in this order. Everything is passed in.
 struct WorkerInputs {
-  std::string option;               ///< A path that the embedder gave.
-  std::string kiln_compile_worker;  ///< KILN_COMPILE_WORKER. Unusable when set is an error.
+  std::string option;  ///< A path that was named. An error where it cannot be used.
   /// The file that holds Kiln's code: see file_of_this_code(). Folders are looked for beside it, as
   /// they are installed and as they are built.
   std::string code_file;

@@ -29,7 +29,7 @@ TEST_CASE("Log lines go to the callback from their level on, also after the engi
   };
   Engine first = scale_engine(options);
   Engine second = std::move(first);
-  error_of_door(ErrorCode::kCompilerUnavailable, [&] {
+  error_of(ErrorCode::kCompilerUnavailable, [&] {
     second.launch("c_scale", {call.x, call.bias, 1.5, call.out}, nullptr);
   });
   CHECK(lines > 0);
@@ -46,7 +46,7 @@ TEST_CASE("What a log callback throws is dropped") {
   };
   const ScaleCall call;
   Engine engine = scale_engine(options);
-  error_of_door(ErrorCode::kCompilerUnavailable, [&] {
+  error_of(ErrorCode::kCompilerUnavailable, [&] {
     engine.launch("c_scale", {call.x, call.bias, 1.5, call.out}, nullptr);
   });
   CHECK(called);
@@ -55,7 +55,7 @@ TEST_CASE("What a log callback throws is dropped") {
 TEST_CASE("An option that cannot be used is refused, and there is no engine") {
   EngineOptions options;
   options.jit = static_cast<JitPolicy>(9);
-  CHECK(has(error_of_door(ErrorCode::kInvalidArgument, [&] { Engine engine(options); }), "jit"));
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument, [&] { Engine engine(options); }), "jit"));
 }
 
 TEST_CASE("Policies and switches reach the engine") {
@@ -66,12 +66,12 @@ TEST_CASE("Policies and switches reach the engine") {
   options.jit = JitPolicy::kForbid;
   options.capture_misses = CaptureMisses::kError;
   Engine engine = scale_engine(options);
-  error_of_door(ErrorCode::kCompileForbidden, [&] {
+  error_of(ErrorCode::kCompileForbidden, [&] {
     engine.launch("c_scale", {call.x, call.bias, 1.5, call.out}, nullptr);
   });
   const CUstream stream = machine.fake().make_stream(machine.enter());
   machine.fake().set_capturing(stream, true);
-  error_of_door(ErrorCode::kNotLoaded, [&] {
+  error_of(ErrorCode::kNotLoaded, [&] {
     engine.launch("c_scale", {call.x, call.bias, 1.5, call.out}, stream);
   });
 }
@@ -115,7 +115,7 @@ TEST_CASE("Ops are listed and described") {
   CHECK(info.args[1].constant);
   CHECK(!info.args[2].is_tensor);
   CHECK(info.args[3].access == Access::kWrite);
-  CHECK(has(error_of_door(ErrorCode::kUnknownOp, [&] { engine.op_info("c_scal"); }), "c_scale"));
+  CHECK(contains(error_of(ErrorCode::kUnknownOp, [&] { engine.op_info("c_scal"); }), "c_scale"));
 }
 
 TEST_CASE("The device's targets come best first") {

@@ -13,8 +13,14 @@
 #include "tests/cpp_api/wall.hpp"
 #include "tests/fake_driver/fake_driver.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/error_of.hpp"
 
 namespace kiln::test {
+
+template <>
+struct ErrorWith<ErrorCode> {
+  using Type = Error;
+};
 
 /// A driver and a cache of its own, with c_scale's kernels for sm_90 in it; a context of device 0
 /// is current.
@@ -83,24 +89,6 @@ inline Engine scale_engine(const EngineOptions& options) {
   Engine engine(options);
   engine.register_op(scale_op());
   return engine;
-}
-
-/// The message of the Error that `call` throws; fails the test when it throws none or of another
-/// code.
-template <class Call>
-std::string error_of_door(ErrorCode code, Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    CHECK(std::string(error_code_name(error.code())) == error_code_name(code));
-    return error.what();
-  }
-  FAIL("no error where " << error_code_name(code) << " was expected");
-  return {};
-}
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 template <class T>

@@ -16,9 +16,15 @@
 #include "runtime/nvrtc/source_key.hpp"
 #include "tests/fake_driver/fake_driver.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace kiln::test {
+
+template <>
+struct ErrorWith<ErrorCode> {
+  using Type = Error;
+};
 
 /// Collects an engine's log lines.
 class LogLines {
@@ -148,24 +154,6 @@ inline void plant(Engine& engine, const std::string& op, const char* target,
   for (const Variant& variant : engine.variants(engine.op(op), parse_target(target))) {
     publish(root, planted_entry(variant, planted));
   }
-}
-
-/// The message of the error that `call` throws; fails the test when it throws none or of another
-/// code.
-template <class Call>
-std::string error_of(ErrorCode code, Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    CHECK(std::string(error_code_name(error.code())) == error_code_name(code));
-    return error.what();
-  }
-  FAIL("no error where " << error_code_name(code) << " was expected");
-  return {};
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// Memory for tensors that nothing ever reads: an aligned address.

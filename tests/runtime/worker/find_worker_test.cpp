@@ -33,25 +33,23 @@ TEST_CASE(
     fs::create_directories(dir.path() / "usr/lib");
     const std::string worker = plant(dir, place);
     CAPTURE(worker);
-    const auto found = find_worker({"", "", dir.str("usr/lib/libengine.so")});
+    const auto found = find_worker({"", dir.str("usr/lib/libengine.so")});
     REQUIRE(found);
     CHECK(*found == worker);
   }
   const test::TempDir build;
   const std::string worker = plant(build, "libexec/kiln/kiln-compile-worker");
   fs::create_directories(build.path() / "tests/runtime/worker");
-  CHECK(find_worker({"", "", build.str("tests/runtime/worker/test")}).value() == worker);
+  CHECK(find_worker({"", build.str("tests/runtime/worker/test")}).value() == worker);
 }
 
-TEST_CASE("The option wins over KILN_COMPILE_WORKER, and that over the search") {
+TEST_CASE("A worker that is named wins over the search") {
   const test::TempDir dir;
-  const std::string option = plant(dir, "option/worker");
-  const std::string variable = plant(dir, "variable/worker");
+  const std::string named = plant(dir, "named/worker");
   const std::string beside = plant(dir, "kiln-compile-worker");
   const std::string code = dir.str("engine");
-  CHECK(find_worker({option, variable, code}).value() == option);
-  CHECK(find_worker({"", variable, code}).value() == variable);
-  CHECK(find_worker({"", "", code}).value() == beside);
+  CHECK(find_worker({named, code}).value() == named);
+  CHECK(find_worker({"", code}).value() == beside);
 }
 
 TEST_CASE("A setting that cannot be run is an error, though there is a worker beside Kiln") {
@@ -59,12 +57,10 @@ TEST_CASE("A setting that cannot be run is an error, though there is a worker be
   plant(dir, "kiln-compile-worker");
   std::ofstream(dir.path() / "data") << "no program\n";
   for (const std::string& bad : {dir.str("absent"), dir.str(), dir.str("data")}) {
-    const auto by_option = find_worker({bad, "", dir.str("engine")});
-    REQUIRE_FALSE(by_option);
-    CHECK(contains(by_option.error().message, "is set to " + bad));
-    const auto by_variable = find_worker({"", bad, dir.str("engine")});
-    REQUIRE_FALSE(by_variable);
-    CHECK(contains(by_variable.error().message, "KILN_COMPILE_WORKER is set to " + bad));
+    const auto found = find_worker({bad, dir.str("engine")});
+    REQUIRE_FALSE(found);
+    CHECK(contains(found.error().message, "is set to " + bad));
+    CHECK(contains(found.error().message, "KILN_COMPILE_WORKER"));
   }
 }
 
@@ -72,7 +68,7 @@ TEST_CASE("A failure names every place searched and why it was not that") {
   const test::TempDir dir;
   fs::create_directories(dir.path() / "usr/lib");
   fs::create_directories(dir.path() / "usr/lib/kiln/kiln-compile-worker");
-  const auto missing = find_worker({"", "", dir.str("usr/lib/libengine.so")});
+  const auto missing = find_worker({"", dir.str("usr/lib/libengine.so")});
   REQUIRE_FALSE(missing);
   for (const char* place : {"usr/lib/kiln-compile-worker: there is no such file",
                             "usr/libexec/kiln/kiln-compile-worker: there is no such file",

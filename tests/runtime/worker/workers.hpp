@@ -32,7 +32,7 @@ inline runtime::Toolchain machine_toolchain() {
 
 /// With the worker of this build tree, which find_worker finds from here.
 inline runtime::WorkerPoolOptions worker_options() {
-  const auto found = runtime::find_worker({"", "", runtime::file_of_this_code()});
+  const auto found = runtime::find_worker({"", runtime::file_of_this_code()});
   if (!found) {
     throw std::runtime_error(found.error().message);
   }
