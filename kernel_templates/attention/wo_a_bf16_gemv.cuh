@@ -27,6 +27,12 @@ struct WoAGemv {
     kStep = kWarpLanes * 8,  // elements from one vector of a lane to its next
     kWhole = kVectors * kStep,
   };
+  // CTAs of a multiprocessor. From sm_100 on the compiler wants more registers than 12 would leave.
+#if __CUDA_ARCH__ >= 1000
+  enum : uint32 { kResident = 8 };
+#else
+  enum : uint32 { kResident = 12 };
+#endif
   // The weights under way of one warp. A lane reads what it copied itself, and nothing else, so
   // that lanes need not wait for each other.
   struct Warp {
@@ -88,7 +94,7 @@ struct WoAGemv {
 // x: [g, d]. w: [g, r, d], constant. y: [g, r]. All contiguous, x and w on 16-byte boundaries; d is
 // a multiple of 256. constants_early: false moves the reads of w behind the PDL wait.
 template <bool PDL>
-__global__ void __launch_bounds__(WoAGemv::kWarps* kWarpLanes, 12)
+__global__ void __launch_bounds__(WoAGemv::kWarps* kWarpLanes, WoAGemv::kResident)
     wo_a_bf16_gemv(const bf16* x, const bf16* w, bf16* y, int g, int r, int d,
                    bool constants_early) {
   extern __shared__ uint4 wo_a_storage[];
@@ -106,9 +112,6 @@ __global__ void __launch_bounds__(WoAGemv::kWarps* kWarpLanes, 12)
   const bf16* x_lane = x + (static_cast<int64>(output / static_cast<uint32>(r)) * d + lane * 8);
   bf16* target = y + output;
   uint32 left = static_cast<uint32>(d);
-  pin<PDL>(x_lane);
-  pin<PDL>(target);
-  pin<PDL>(left);
   const bool early = !PDL || constants_early;
 
   float sum = 0.0f;
@@ -122,6 +125,10 @@ __global__ void __launch_bounds__(WoAGemv::kWarps* kWarpLanes, 12)
     } else {
       WoAGemv::copy<false>(w_lane, left, warp, lane);
     }
+    // What the wait would delay; the weights are waited for longest, so they go first.
+    pin<PDL>(x_lane);
+    pin<PDL>(target);
+    pin<PDL>(left);
     wait_for_prerequisites<PDL>();
     sum = whole ? WoAGemv::add<true>(x_lane, left, warp, lane, sum)
                 : WoAGemv::add<false>(x_lane, left, warp, lane, sum);

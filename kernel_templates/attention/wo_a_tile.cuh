@@ -61,10 +61,10 @@ struct WoATile {
     kOwnTokens = TOKENS / kCtas,  // that a CTA has the results of
   };
   static_assert(kOwnTokens * kOutputs <= kTileThreads);
-  // Of one warp: the weights under way, and then its sums. Rows of sums are padded so that
-  // store_sums meets no bank twice.
+  // Of one warp: the weights under way, a vector of 8 for each lane and step of a block of outputs,
+  // and then its sums, whose rows are padded so that store_sums meets no bank twice.
   union Warp {
-    uint4 weights[kSlices][kTileOutputs][kRowVectors];
+    uint4 weights[kBlocks][kSlices * kSteps][kWarpLanes];
     float sums[TOKENS][kTileOutputs + 4];
   };
   static_assert(sizeof(Warp) == sizeof(Warp::weights));
@@ -120,18 +120,13 @@ struct WoATile {
     const uint32 tile = rank() / kParts;
     const uint32 first = first_output() + tile * kTileOutputs;
     const uint32 part_length = problem.d / kParts;
-    // To be worked out before the wait, after which every parameter would have to be fetched.
+    // What is needed after the wait is worked out before it: every parameter would have to be
+    // fetched then.
     uint32 slices = part_length / kSlice;
     Tokens tokens{problem.x + (first / problem.r * problem.x_group_stride +
                                lane / 4 * problem.x_row_stride + part * part_length + lane % 4 * 8),
                   kBlock * problem.x_row_stride, problem.m};
     const bf16* const w = problem.w + (static_cast<int64>(first) * problem.d + part * part_length);
-    pin<PDL>(slices);
-    pin<PDL>(tokens.x);
-    pin<PDL>(tokens.m);
-    const uint32 m = tokens.m;
-    expect_sums(storage, m);
-
     const bool early = !PDL || problem.constants_early;
     float sums[kBlocks][2 * kTokenBlocks] = {};
     uint32 slice = warp;
@@ -142,12 +137,17 @@ struct WoATile {
 #pragma unroll
       for (int i = 0; i < kSlices; ++i) {
         if (slice + i * kTileWarps < slices)
-          copy_weights(w + (slice + i * kTileWarps) * kSlice, problem.d, warps[warp].weights[i],
-                       lane);
+          copy_weights(w + (slice + i * kTileWarps) * kSlice, problem.d, warps[warp], i, lane);
         end_copy_group();
       }
-      if (slice == warp)
+      // What the wait would delay; in this order, for the weights are waited for longest.
+      pin<PDL>(slices);
+      pin<PDL>(tokens.x);
+      pin<PDL>(tokens.m);
+      if (slice == warp) {
+        expect_sums(storage, tokens.m);
         cluster_barrier();  // All barriers are made, and all CTAs there to be sent sums.
+      }
       wait_for_prerequisites<PDL>();
 
       add_slices<0>(warps[warp], tokens, slice, slices, lane, sums);
@@ -157,9 +157,9 @@ struct WoATile {
 
     store_sums(warps[warp], sums, lane);
     __syncthreads();
-    send_sums(warps, storage, m, part, tile);
+    send_sums(warps, storage, tokens.m, part, tile);
     meanwhile();
-    return received_sum(storage, m);
+    return received_sum(storage, tokens.m);
   }
 
  private:
@@ -189,25 +189,27 @@ struct WoATile {
     return sum;
   }
 
-  // Where a row of a slice has a vector. Lanes that copy rows fill whole lines of banks; those that
-  // read a step's 4 vectors of two rows find them in different banks.
-  static __device__ __forceinline__ uint32 place(uint32 row, uint32 vector) {
-    return vector ^ (row % 2 * 4);
+  // Where lane `lane` finds its vector of a step. Swizzled, so that the lanes that copy a row,
+  // whose vectors go to several steps, meet no bank twice.
+  static __device__ __forceinline__ uint32 place(uint32 step, uint32 lane) {
+    return lane ^ (step % 2 * 4);
   }
 
-  // All lanes together copy a slice of the tile's rows; w is where the first row's begins.
-  static __device__ __forceinline__ void copy_weights(const bf16* w, uint32 d,
-                                                      uint4 (&slice)[kTileOutputs][kRowVectors],
-                                                      uint32 lane) {
+  // All lanes together copy slice `number` of those under way; w is where the first row's begins.
+  static __device__ __forceinline__ void copy_weights(const bf16* w, uint32 d, Warp& warp,
+                                                      uint32 number, uint32 lane) {
     constexpr uint32 kRows = kWarpLanes / kRowVectors;  // at once
-    static_assert(kRows == 2);
+    constexpr uint32 kTimes = kBlock / kRows;           // for a block
+    constexpr uint32 kBlockBytes = sizeof(Warp::weights) / kBlocks;
     const uint32 row = lane / kRowVectors;
     const uint32 vector = lane % kRowVectors;
-    const uint32 to = shared_address(&slice[row][place(row, vector)]);
+    const uint32 step = vector / 4;
+    const uint32 to =
+        shared_address(&warp.weights[0][number * kSteps + step][place(step, row * 4 + vector % 4)]);
     const bf16* from = w + (static_cast<int64>(row) * d + vector * 8);
 #pragma unroll
-    for (int i = 0; i < kTileOutputs / kRows; ++i) {
-      copy_16_async(to + i * (kRows * kRowVectors * 16), from);
+    for (uint32 i = 0; i < kTileOutputs / kRows; ++i) {
+      copy_16_async(to + (i / kTimes * kBlockBytes + i % kTimes * (kRows * 4 * 16)), from);
       from += kRows * static_cast<int64>(d);
     }
   }
@@ -235,12 +237,12 @@ struct WoATile {
       uint32 slices, uint32 lane, float (&sums)[kBlocks][2 * kTokenBlocks]) {
     wait_for_copy_groups<kSlices - 1 - FIRST - NUMBER>();
     if (slice + (FIRST + NUMBER) * kTileWarps < slices)
-      add_slice(warp.weights[FIRST + NUMBER], tokens[NUMBER], lane, sums);
+      add_slice(warp, FIRST + NUMBER, tokens[NUMBER], lane, sums);
     if constexpr (NUMBER + 1 < kTokenSlices)
       wait_and_add<FIRST, NUMBER + 1>(warp, tokens, slice, slices, lane, sums);
   }
 
-  static __device__ __forceinline__ void add_slice(const uint4 (&slice)[kTileOutputs][kRowVectors],
+  static __device__ __forceinline__ void add_slice(const Warp& warp, int number,
                                                    const uint32 (&tokens)[kSteps][kTokenBlocks][4],
                                                    uint32 lane,
                                                    float (&sums)[kBlocks][2 * kTokenBlocks]) {
@@ -249,8 +251,7 @@ struct WoATile {
       __syncwarp();  // For what other lanes copied, and to keep the loads of later steps later.
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
-        const uint32 row = block * kBlock + lane / 4;
-        const uint4 vector = slice[row][place(row, step * 4 + lane % 4)];
+        const uint4 vector = warp.weights[block][number * kSteps + step][place(step, lane)];
         const uint32 weights[4] = {vector.x, vector.y, vector.z, vector.w};
         // As operand `a`, a lane's vector is words 0 and 2 of one row and words 1 and 3 of another.
         // With the same words of x as `b`, one of the two sums up this output's, the other nothing
