@@ -4,7 +4,7 @@
 #include <utility>
 
 // The size of a hash's state; the archive that is linked is of this header.
-#define XXH_STATIC_LINKING_ONLY
+#define XXH_STATIC_LINKING_ONLY  // NOLINT(readability-identifier-naming): xxhash's name.
 #include <xxhash.h>
 
 namespace kiln::cache {
