@@ -2,6 +2,7 @@
 // called with nothing but the arguments.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -52,7 +53,9 @@ struct Details {
   // The device is that of the call's tensors.
   Details(const ffi::AnyView* given, const std::string& op, DLDevice device)
       : stream(reinterpret_cast<kiln_stream>(given[0].cast<std::int64_t>())) {
-    if (const auto workspace = given[1].try_cast<ffi::TensorView>()) {
+    if (given[1].type_index() == kTVMFFIBool) {
+      allocates = true;
+    } else if (const auto workspace = given[1].try_cast<ffi::TensorView>()) {
       check_workspace(*workspace, op, device);
       options.workspace = static_cast<char*>(workspace->data_ptr()) + workspace->byte_offset();
       options.workspace_bytes = bytes_of(*workspace);
@@ -66,6 +69,8 @@ struct Details {
   }
 
   kiln_stream stream;
+  // The call's workspace, for the producer's current stream, which is that of the call then.
+  bool allocates = false;
   kiln_launch_options options = KILN_INIT(kiln_launch_options);
 };
 
@@ -123,6 +128,20 @@ ffi::Tensor allocate(std::size_t bytes, DLDevice device) {
                                    DLDataType{kDLUInt, 8, 1}, device);
 }
 
+// Puts what a call needs into the options. The memory must stay until the launch is under way.
+template <class Target>
+std::optional<ffi::Tensor> give_workspace(const Target& target, const Use& use,
+                                          const Arguments& given, kiln_launch_options& options) {
+  const std::size_t bytes = target.workspace_bytes(use, given);
+  if (bytes == 0) {
+    return std::nullopt;
+  }
+  const ffi::Tensor workspace = allocate(bytes, given.device());
+  options.workspace = static_cast<char*>(workspace.data_ptr()) + workspace.byte_offset();
+  options.workspace_bytes = bytes;
+  return workspace;
+}
+
 // On the producer's current stream.
 template <class Target>
 void launch(const Target& target, const ffi::AnyView* args, std::int32_t count) {
@@ -135,15 +154,8 @@ template <class Target>
 void launch_with_workspace(const Target& target, const ffi::AnyView* args, std::int32_t count) {
   const Use use(target.engine());
   const Arguments given = arguments_of(use, target.op(), args, count);
-  const std::size_t bytes = target.workspace_bytes(use, given);
-  if (bytes == 0) {
-    target.launch(use, given, given.current_stream(), nullptr);
-    return;
-  }
-  const ffi::Tensor workspace = allocate(bytes, given.device());
   kiln_launch_options options = KILN_INIT(kiln_launch_options);
-  options.workspace = static_cast<char*>(workspace.data_ptr()) + workspace.byte_offset();
-  options.workspace_bytes = bytes;
+  const std::optional<ffi::Tensor> workspace = give_workspace(target, use, given, options);
   target.launch(use, given, given.current_stream(), &options);
 }
 
@@ -167,7 +179,11 @@ void launch_detailed(const Target& target, const ffi::PackedArgs& args, int firs
   const int arguments = first + Details::kCount;
   const Arguments given =
       arguments_of(use, target.op(), args.data() + arguments, args.size() - arguments);
-  const Details details(args.data() + first, target.op(), given.device());
+  Details details(args.data() + first, target.op(), given.device());
+  std::optional<ffi::Tensor> workspace;
+  if (details.allocates) {
+    workspace = give_workspace(target, use, given, details.options);
+  }
   target.launch(use, given, details.stream, &details.options);
 }
 

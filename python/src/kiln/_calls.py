@@ -170,7 +170,7 @@ def _launch(
         launch(handle, room, *details, *natives)
 
     made = list(values)
-    if _short.launch_beside(op, made, stream, workspace, run, count):
+    if _short.launch_beside(op, made, stream, workspace, run):
         return made
     call = Call(op, made)
     handle = call.stream(stream)

@@ -69,9 +69,9 @@ def launch(op: Op, values: list[Any], launcher: Callable[..., None]) -> bool:
     return True
 
 
-def launch_beside(op: Op, values: list[Any], stream: Any, workspace: Any, go: Callable[..., None], count: Callable[..., int]) -> bool:
-    """What `launch` does, for calls that say more than their arguments: `go` takes the stream's handle, the workspace, and the values. False
-    where it cannot, such as where memory is wanted for a stream that torch's allocator is not at."""
+def launch_beside(op: Op, values: list[Any], stream: Any, workspace: Any, go: Callable[..., None]) -> bool:
+    """What `launch` does, for calls that say more than their arguments: `go` takes the stream's handle, the workspace, True where torch is to
+    make what is needed, and the values. False where it cannot, such as where memory is wanted for a stream that torch's allocator is not at."""
     form = _form(op)
     near = None if form.near is None else values[form.near]
     producer = quick_producer_of(near)
@@ -86,9 +86,7 @@ def launch_beside(op: Op, values: list[Any], stream: Any, workspace: Any, go: Ca
         if handle != current and (allocates or form.misses(values)):
             return False
         form.complete(values)
-        if allocates and (size := count(*values)):
-            workspace = producer.empty((size,), ("u8",), near, handle)
-        go(handle, workspace, values)
+        go(handle, allocates or workspace, values)
     except (AttributeError, RuntimeError):
         return False
     return True

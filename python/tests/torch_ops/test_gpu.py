@@ -221,8 +221,8 @@ def test_outputs_that_are_left_out_get_the_bits_of_the_reference(name):
                 assert difference(arg.name, tensor, want[arg.name]) == "", f"{way}: {call}"
 
 
-@pytest.mark.parametrize("current", [False, True])
-def test_outputs_and_workspaces_are_made_for_the_stream_of_the_call(current):
+@pytest.mark.parametrize("way", ["current", "current, with options", "named"])
+def test_outputs_and_workspaces_are_made_for_the_stream_of_the_call(way):
     rows = Draw("cuda").normal(2, 1 << 18, dtype=torch.float32)
     want = kiln.row_argmax(rows)
     torch.cuda.synchronize()
@@ -230,8 +230,9 @@ def test_outputs_and_workspaces_are_made_for_the_stream_of_the_call(current):
     with torch.cuda.stream(stream):
         torch.cuda._sleep(20_000_000)
         late = rows * 1  # Not there before the sleep is over: another stream would read too early.
-        got = kiln.row_argmax(late) if current else None
-    if not current:
+        if way != "named":
+            got = kiln.row_argmax(late, options=None if way == "current" else kiln.LaunchOptions(serialize=True))
+    if way == "named":
         got = kiln.row_argmax(late, stream=stream)
         torch.full((1 << 20,), 0xA5, dtype=torch.uint8, device="cuda")  # Would write into a workspace of the current stream's.
     stream.synchronize()
