@@ -4,7 +4,7 @@ Python cost beside them.
     python call_cost.py [--json FILE]              on a GPU
     python call_cost.py --fake DRIVER              on the tests' driver, which only counts: shows that this runs, no more
 
-Median over batches of asynchronous calls of n128k512_gemm_bf16, x [8, 512], and of row_argmax, rows [1, 131072], which is two kernels and has a
+Median over batches of asynchronous calls of n128k512_gemm_bf16, x [8, 512], and of row_argmax, x [1, 1048576], which is two kernels and has a
 workspace. The rows of C++ and nanobind need the module kiln_prototype
 (bench/python_call) on PYTHONPATH, those of Triton, CuPy and torch the packages; what is missing is said.
 """
@@ -26,7 +26,7 @@ from kiln import _engine, _producers, _spec
 
 OP = "n128k512_gemm_bf16"
 SHAPES = ((8, 512), (128, 512), (8, 128))
-ROWS = (1, 1 << 17)
+ROWS = (1, 1 << 20)
 BATCH, BATCHES = 200, 31
 # Above the call from C++; what a GPU must show.
 LIMITS_US = {"kiln.{op}(x, w, out=out)": 3.0, "kiln.{op}(x, w)": 9.0, "torch.ops.kiln.{op}": 9.0}
