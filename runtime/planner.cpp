@@ -411,8 +411,11 @@ Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, c
   const std::uint32_t dynamic = step.geometry.dynamic_shared_bytes;
   if (status &&
       dynamic + static_cast<std::uint32_t>(resident.static_shared_bytes) > kDefaultSharedBytes) {
-    status = LibraryTable::of_process().allow_shared(*driver_, *resident.function,
-                                                     static_cast<int>(dynamic));
+    // All there is, once for every plan of the function; a launch takes what it asks for. (Driver
+    // 580 refused a launch of 16 KiB beside 33 KiB of static memory under a limit of 16 KiB.)
+    status = LibraryTable::of_process().allow_shared(
+        *driver_, *resident.function,
+        request.device.max_shared_bytes_per_block - resident.static_shared_bytes);
   }
   if (status && volume(step.geometry.cluster) > kPortableCluster) {
     status =

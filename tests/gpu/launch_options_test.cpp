@@ -131,6 +131,36 @@ TEST_CASE(
   CHECK(follows_the_producer([&] { graph.launch(gpu.stream); }));
 }
 
+/// Needs more than 48 KiB of shared memory, but not of either kind.
+Op shared_op() {
+  Op op = add_op(kNumber + 1);
+  op.name = "test_shared";
+  op.sources = {{"add.cu", R"cuda(
+template <int N, bool PDL, bool WAITS>
+__global__ void __launch_bounds__(256) add(const float* x, float* out, long long count) {
+  __shared__ float kept[33 * 256];
+  extern __shared__ float more[];
+  const long long i = blockIdx.x * 256LL + threadIdx.x;
+  for (int j = threadIdx.x; j < 33 * 256; j += 256) kept[j] = i < count ? x[i] : 0;
+  for (int j = threadIdx.x; j < 16 * 256; j += 256) more[j] = N;
+  __syncthreads();
+  if (i < count) out[i] = kept[32 * 256 + threadIdx.x] + more[15 * 256 + 255 - threadIdx.x];
+}
+)cuda"}};
+  op.kernels[0].geometry = [inner = op.kernels[0].geometry](const Problem& problem,
+                                                            const Traits& traits) {
+    Geometry geometry = inner(problem, traits);
+    geometry.dynamic_shared_bytes = 16 * 1024;
+    return geometry;
+  };
+  return op;
+}
+
+TEST_CASE("Static and dynamic shared memory above 48 KiB together are there", "[options]") {
+  const Adding adding(shared_op());
+  CHECK(adding.gives(kNumber + 1, [&] { adding.launch({}); }));
+}
+
 constexpr std::uint32_t kMeetThreads = 1024;
 
 /// Every block waits until all have come, which ends only where all are resident at once.
