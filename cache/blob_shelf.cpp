@@ -22,8 +22,9 @@ void BlobShelf::put(std::uint32_t number, Image blob) {
   if (known || blob.size() > kMostBytes) {
     return;
   }
-  bytes_ += blob.size();
+  const std::size_t bytes = blob.size();
   blobs_.emplace_back(number, std::move(blob));
+  bytes_ += bytes;
   auto kept = blobs_.begin();
   for (; bytes_ > kMostBytes; ++kept) {
     bytes_ -= kept->second.size();

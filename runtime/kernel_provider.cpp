@@ -54,13 +54,14 @@ std::shared_ptr<const cache::Entry> entry_of(const Candidate& candidate,
 
 // A kernel of another thread's making, or one that is kept.
 Result<Obtained> take_over(std::shared_ptr<const cache::Entry> entry, std::size_t index,
-                           const Accept* accept) {
+                           const Accept* accept, bool stored) {
   if (accept != nullptr) {
     if (auto accepted = (*accept)(*entry); !accepted) {
       return tl::unexpected(std::move(accepted.error().failure));
     }
   }
-  return Obtained{std::move(entry), index, true, false, {}};
+  return Obtained{std::move(entry), index, true, stored,
+                  stored ? "" : "no cache directory took it when it was compiled"};
 }
 
 // Whether trying again in this process can only give the same.
@@ -116,7 +117,8 @@ Result<Obtained> KernelProvider::obtain(std::span<const Candidate> candidates, c
     return tl::unexpected(std::move(*joined.failure));
   }
   if (joined.entry) {
-    return take_over(std::move(joined.entry), *index, request.accept);
+    const bool kept = flights_.kept(candidates[*index].source.digest) != nullptr;
+    return take_over(std::move(joined.entry), *index, request.accept, !kept);
   }
   return lead(std::move(*joined.flight), request, *index);
 }
@@ -139,7 +141,7 @@ std::optional<Result<Obtained>> KernelProvider::find(Request& request) {
 std::optional<Result<Obtained>> KernelProvider::find_kept(const Request& request) {
   for (std::size_t i = 0; i < request.candidates.size(); ++i) {
     if (auto entry = flights_.kept(request.candidates[i].source.digest)) {
-      return take_over(std::move(entry), i, request.accept);
+      return take_over(std::move(entry), i, request.accept, false);
     }
   }
   return std::nullopt;

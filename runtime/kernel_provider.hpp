@@ -37,7 +37,7 @@ struct Obtained {
   std::size_t candidate = 0;  ///< Index of the candidate it answers.
   bool from_cache = false;    ///< Not compiled by this call.
   bool stored = false;        ///< Found in or published to a cache directory.
-  std::string store_problem;  ///< Why not, when it was compiled and not stored.
+  std::string store_problem;  ///< Why not, when it is not stored.
 };
 
 /// Tries to use an entry, for example by loading it into the driver.

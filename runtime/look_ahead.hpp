@@ -33,8 +33,8 @@ class LookAhead {
       while (threads_.size() < hands) {
         threads_.emplace_back([this] { work(); });
       }
-    } catch (const std::system_error&) {
-      // A process limit: those that started do, and who takes the values.
+    } catch (const std::exception&) {
+      // A process limit, or no memory: those that started do, and who takes the values.
     }
   }
   LookAhead(const LookAhead&) = delete;

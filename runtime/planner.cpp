@@ -383,6 +383,26 @@ Status Planner::check_params(const registry::BoundOp& bound, std::size_t kernel,
   return {};
 }
 
+// As much as there is, once for every plan of the function: a launch takes what it asks for. How
+// much is static the driver knows best: NVRTC's own cache leaves out the log that an entry has it
+// from.
+Status Planner::opt_in_to_shared(const Resident& resident, std::uint32_t dynamic_bytes,
+                                 const DeviceInfo& device) const {
+  int fixed = 0;
+  if (driver_->api().cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+                                        resident.function->handle) != CUDA_SUCCESS) {
+    fixed = resident.static_shared_bytes;
+  }
+  if (dynamic_bytes + static_cast<std::uint32_t>(fixed) <= kDefaultSharedBytes) {
+    return {};
+  }
+  LibraryTable& table = LibraryTable::of_process();
+  Status status =
+      table.allow_shared(*driver_, *resident.function, device.max_shared_bytes_per_block - fixed);
+  return status ? status
+                : table.allow_shared(*driver_, *resident.function, static_cast<int>(dynamic_bytes));
+}
+
 Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, const Choice& choice,
                                const Resident& resident) {
   const registry::BoundOp& bound = request.bound;
@@ -408,14 +428,8 @@ Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, c
   if (status) {
     status = check_geometry(name, step.geometry, resident.static_shared_bytes, request.device);
   }
-  const std::uint32_t dynamic = step.geometry.dynamic_shared_bytes;
-  if (status &&
-      dynamic + static_cast<std::uint32_t>(resident.static_shared_bytes) > kDefaultSharedBytes) {
-    // All there is, once for every plan of the function; a launch takes what it asks for. (Driver
-    // 580 refused a launch of 16 KiB beside 33 KiB of static memory under a limit of 16 KiB.)
-    status = LibraryTable::of_process().allow_shared(
-        *driver_, *resident.function,
-        request.device.max_shared_bytes_per_block - resident.static_shared_bytes);
+  if (status) {
+    status = opt_in_to_shared(resident, step.geometry.dynamic_shared_bytes, request.device);
   }
   if (status && volume(step.geometry.cluster) > kPortableCluster) {
     status =

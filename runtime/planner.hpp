@@ -120,6 +120,8 @@ class Planner {
                         const Resident& resident);
   Status check_params(const registry::BoundOp& bound, std::size_t kernel,
                       CUfunction function) const;
+  Status opt_in_to_shared(const Resident& resident, std::uint32_t dynamic_bytes,
+                          const DeviceInfo& device) const;
 
   std::shared_ptr<const Driver> driver_;
   KernelProvider& provider_;

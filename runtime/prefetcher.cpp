@@ -56,12 +56,12 @@ std::shared_future<void> Prefetcher::add(Task task, std::size_t threads) {
     run(job.task, job.done);
     return future;
   }
+  process_ = getpid();  // Before the lock, which a child must find either free or not its own.
   std::unique_lock lock(shared_->mutex);
   std::deque<Job>& waiting = shared_->waiting;
   waiting.push_back(std::move(job));
   if (shared_->idle < waiting.size() && shared_->threads.size() < threads) {
     try {
-      process_ = getpid();
       shared_->threads.emplace_back([shared = shared_.get()] { serve(*shared); });
     } catch (const std::system_error&) {
       // A process limit: the threads there are do it, or else this one.

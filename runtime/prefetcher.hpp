@@ -53,7 +53,7 @@ class Prefetcher {
   bool forked() const noexcept;
 
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
-  std::atomic<pid_t> process_ = 0;  // That of the threads; 0 while there are none.
+  std::atomic<pid_t> process_ = 0;  // That of the threads; 0 before any was wanted.
 };
 
 }  // namespace kiln::runtime

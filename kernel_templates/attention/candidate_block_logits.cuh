@@ -56,11 +56,9 @@ __global__ void __launch_bounds__(kSelectThreads, 1)
   RowScores scores(reinterpret_cast<const float*>(workspace + scores_offset) + row * blocks,
                    blocks);
   ThresholdSink sink{reinterpret_cast<RowThreshold*>(workspace) + row, scores.rank};
-  uint32 k = min(blocks, static_cast<uint32>(topk_blocks));
+  const uint32 k = min(blocks, static_cast<uint32>(topk_blocks));
   prepare_select(shared, scores.rank, scores.ctas);
   scores.pin_all<PDL>();
-  pin<PDL>(sink.to);
-  pin<PDL>(k);
   wait_for_prerequisites<PDL>();
   select_row(scores, k, shared, sink);
 }

@@ -49,7 +49,7 @@ __device__ __forceinline__ void mark_selected(const int* indices, const float* v
 
 // indices, values: [rows, k]; an index outside the row's blocks marks nothing. keep: [rows, width].
 template <bool PDL>
-__global__ void __launch_bounds__(kMaskThreads)
+__global__ void __launch_bounds__(kMaskThreads, 2)
     publish_candidate_mask(const int* indices, const float* values, uint8* keep, int block_size,
                            uint32 k, int width) {
   __shared__ MaskFlags flags;

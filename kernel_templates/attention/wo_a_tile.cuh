@@ -128,6 +128,8 @@ struct WoATile {
                   kBlock * problem.x_row_stride, problem.m};
     const bf16* const w = problem.w + (static_cast<int64>(first) * problem.d + part * part_length);
     const bool early = !PDL || problem.constants_early;
+    // Before any copy: making the barrier ends in a fence, which would wait for copies under way.
+    expect_sums(storage, problem.m);
     float sums[kBlocks][2 * kTokenBlocks] = {};
     uint32 slice = warp;
 #pragma unroll 1
@@ -144,10 +146,8 @@ struct WoATile {
       pin<PDL>(slices);
       pin<PDL>(tokens.x);
       pin<PDL>(tokens.m);
-      if (slice == warp) {
-        expect_sums(storage, tokens.m);
+      if (slice == warp)
         cluster_barrier();  // All barriers are made, and all CTAs there to be sent sums.
-      }
       wait_for_prerequisites<PDL>();
 
       add_slices<0>(warps[warp], tokens, slice, slices, lane, sums);

@@ -24,6 +24,7 @@
   X(cuLibraryUnload, 12000)                            \
   X(cuLibraryGetKernel, 12000)                         \
   X(cuKernelGetFunction, 12000)                        \
+  X(cuFuncGetAttribute, 2020)                          \
   X(cuFuncSetAttribute, 9000)                          \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050) \
   X(cuLaunchKernelEx, 11060)                           \

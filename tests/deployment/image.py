@@ -95,9 +95,23 @@ class Jail:
                               capture_output=True, text=True, timeout=300, check=False)
 
 
+def whole_calls(lines):
+    """Lines of strace with calls that another thread's interrupted in one piece."""
+    begun = {}
+    for line in lines:
+        thread, _, rest = line.partition(" ")
+        rest = rest.strip()
+        if rest.endswith("<unfinished ...>"):
+            begun[thread] = rest.removesuffix("<unfinished ...>").rstrip()
+            continue
+        resumed = re.match(r"<\.\.\. \w+ resumed>\s?(.*)", rest)
+        yield f"{thread} {begun.pop(thread, '') + resumed[1] if resumed else rest}"
+
+
 def calls_of(trace, program):
     """The system calls that the program made, from its first: name, arguments, result."""
     lines = pathlib.Path(trace).read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = list(whole_calls(lines))
     started = [i for i, line in enumerate(lines) if f'execve("{program}"' in line]
     calls = [re.match(r"^\d+\s+(\w+)\((.*)\)\s+= (-?\d+|\?)", line) for line in lines[started[-1]:]]
     return [found.groups() for found in calls if found]

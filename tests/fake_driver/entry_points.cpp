@@ -303,6 +303,18 @@ KILN_FAKE CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, st
   return CUDA_SUCCESS;
 }
 
+KILN_FAKE CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
+                                      CUfunction function) {
+  KILN_FAKE_ENTER(cuFuncGetAttribute)
+  const std::lock_guard lock(state().mutex);
+  const auto known = state().static_shared.find(function->kernel->symbol);
+  if (attribute != CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES || known == state().static_shared.end()) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  *value = known->second;
+  return CUDA_SUCCESS;
+}
+
 KILN_FAKE CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
                                       int value) {
   KILN_FAKE_ENTER(cuFuncSetAttribute)

@@ -89,6 +89,8 @@ class Control {
   virtual void set_recording(bool on) = 0;
   virtual std::uint64_t total() = 0;  ///< Calls of any function since the library was opened.
 
+  /// What the driver knows of a kernel's static shared memory; asked of others, it fails.
+  virtual void set_static_shared(const std::string& symbol, int bytes) = 0;
   /// What cuFuncSetAttribute last set, or -1.
   virtual int function_attribute(const std::string& symbol, CUfunction_attribute attribute) = 0;
   /// This thread's capture mode, and the one it had at each library load.

@@ -126,6 +126,11 @@ void State::describe_kernel(const std::string& symbol, std::vector<std::size_t> 
   signatures[symbol] = std::move(param_bytes);
 }
 
+void State::set_static_shared(const std::string& symbol, int bytes) {
+  const std::lock_guard lock(mutex);
+  static_shared[symbol] = bytes;
+}
+
 void State::on_launch(std::function<void(const Launch&)> value) {
   const std::lock_guard lock(mutex);
   kernel = std::move(value);

@@ -56,6 +56,7 @@ class State final : public Control {
   void fail(const std::string& function, CUresult result, int times) override;
   void refuse_images(const std::string& part) override;
   void describe_kernel(const std::string& symbol, std::vector<std::size_t> param_bytes) override;
+  void set_static_shared(const std::string& symbol, int bytes) override;
   void on_launch(std::function<void(const Launch&)> kernel) override;
   void set_event_milliseconds(float milliseconds) override;
   void add_memory(std::uint64_t address, std::uint64_t bytes, int device) override;
@@ -86,6 +87,7 @@ class State final : public Control {
   std::list<CUfunc_st> functions;
   std::vector<std::string> refused_parts;
   std::map<std::string, std::vector<std::size_t>> signatures;
+  std::map<std::string, int> static_shared;
   struct Memory {
     std::uint64_t address;
     std::uint64_t bytes;

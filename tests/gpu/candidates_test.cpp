@@ -385,8 +385,8 @@ TEST_CASE(
   REQUIRE(std::count(values.keep.begin(), values.keep.end(), 1) == 4);
 }
 
-/// The op with this many CTAs for each row in kernel `kernel`, which have as much shared memory
-/// together as before.
+/// The op with this many CTAs for each row in kernel `kernel`; where they take dynamic shared
+/// memory, it is enough for blocks of one position.
 std::string with_ctas(const std::string& name, std::size_t kernel, std::uint32_t ctas) {
   Gpu& gpu = Gpu::instance();
   Op op = gpu.engine.op(name).op();
@@ -395,7 +395,11 @@ std::string with_ctas(const std::string& name, std::size_t kernel, std::uint32_t
                                                                             const Traits& traits) {
     Geometry geometry = inner(problem, traits);
     geometry.grid.x = geometry.grid.x / geometry.cluster.x * ctas;
-    geometry.dynamic_shared_bytes = geometry.dynamic_shared_bytes / ctas * geometry.cluster.x + 64;
+    if (geometry.dynamic_shared_bytes != 0) {
+      const std::int64_t most_blocks = problem.dim("width") / ctas + 16;
+      geometry.dynamic_shared_bytes = static_cast<std::uint32_t>(
+          std::max<std::int64_t>(std::int64_t{48} * 1024, most_blocks * 4));
+    }
     geometry.cluster.x = ctas;
     return geometry;
   };

@@ -47,7 +47,7 @@ class GpuSession(ScratchTest):
         (self.scratch / "pack/digests.json").write_text('{"one": "abc"}', encoding="utf-8")
         self.program("bin/nvidia-smi", 'echo "A GPU, 580.1"')
         self.program("pack/kiln", kiln("exit 0"))
-        self.program("bin/compute-sanitizer", "exit 0")
+        self.program("bin/compute-sanitizer", PASSING)
 
     def program(self, name, body):
         path = self.scratch / name
@@ -88,9 +88,24 @@ class GpuSession(ScratchTest):
 
     def test_a_finding_of_a_checker_is_a_failure(self):
         self.program("pack/tests/a", PASSING)
-        self.program("bin/compute-sanitizer", '[ "$2" != racecheck ] || exit 86')
+        self.program("bin/compute-sanitizer", f'[ "$2" != racecheck ] || exit 86; {PASSING}')
         results, _ = self.session(1)
         self.assertIn("racecheck a: FAILED (exit 86)", results["sanitizers"])
+
+    def test_a_checker_under_which_no_test_ran_is_a_failure(self):
+        self.program("pack/tests/a", PASSING)
+        self.program("bin/compute-sanitizer", 'echo "Invalid Filter: x"; echo "No tests ran"')
+        results, _ = self.session(1)
+        self.assertIn("memcheck a: FAILED: not every test passed", results["sanitizers"])
+
+    def test_a_checker_runs_every_test_once_under_the_name_that_a_test_spec_has_for_it(self):
+        names = ["One, two", "Three [four]", "Five", "Six"]
+        lines = "\n".join(names)
+        self.program("pack/tests/a", f'[ "$1" != --list-test-names-only ] || {{ echo "{lines}"; exit 4; }}; {PASSING}')
+        self.program("bin/compute-sanitizer", f'cat "${{@: -1}}" >> "$(dirname "$0")/$2.names"; {PASSING}')
+        self.session(0)
+        ran = (self.scratch / "bin/racecheck.names").read_text().splitlines()
+        self.assertEqual(sorted(ran), sorted(["One\\, two", "Three \\[four\\]", "Five", "Six"]))
 
     def test_a_checker_that_cannot_work_here_is_reported_as_not_run(self):
         self.program("pack/tests/a", PASSING)

@@ -400,8 +400,14 @@ TEST_CASE("Dynamic shared memory above 48 KiB is opted in when planned, not when
   CHECK(contains(message, "232448"));
 }
 
-TEST_CASE("Static shared memory counts towards the 48 KiB") {
-  ScaleMachine machine({.resources = {.shared_bytes = 40 * 1024}});
+TEST_CASE("Static shared memory counts towards the 48 KiB, by the driver or by the entry") {
+  const bool by_driver = GENERATE(false, true);
+  CAPTURE(by_driver);
+  // An entry has 0 when the compiler left out its log.
+  ScaleMachine machine({.resources = {.shared_bytes = by_driver ? 0 : 40 * 1024}});
+  if (by_driver) {
+    machine.fake().set_static_shared("scale_symbol", 40 * 1024);
+  }
   Engine engine(machine.options());
   Op op = scale_op();
   op.kernels[0].geometry = [](const Problem&, const Traits&) {
