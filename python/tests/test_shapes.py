@@ -78,6 +78,9 @@ EXTENTS = {
     "engram_hash_ids_and_commit": {"n": 4, "h": 8},
     "engram_gather": {"dim": 64, "groups": 2},
     "filter_topk_pages": {"k": 8, "p": 64, "width": 64},
+    "wo_a_bf16_gemv": {"d": 256},
+    "wo_a_bf16_small_batch": {"m": 16, "r": 64, "d": 512},
+    "wo_a_bf16_small_batch_mxfp8": {"m": 16, "r": 64, "d": 512},
 }
 NUMBERS = {"topk": -1}
 OPTIONAL = {"published", "seqlens_k"}
