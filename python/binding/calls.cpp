@@ -124,8 +124,12 @@ class PlanTarget {
 // its current stream; so it may be given back as soon as the launch is under way.
 ffi::Tensor allocate(std::size_t bytes, DLDevice device) {
   const auto extent = static_cast<std::int64_t>(bytes);
-  return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, ffi::ShapeView(&extent, 1),
-                                   DLDataType{kDLUInt, 8, 1}, device);
+  try {
+    return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, ffi::ShapeView(&extent, 1),
+                                     DLDataType{kDLUInt, 8, 1}, device);
+  } catch (const ffi::Error& error) {
+    throw ffi::Error("kiln.not_made", error.message(), "");  // Which src/kiln/_short.py knows.
+  }
 }
 
 // Puts what a call needs into the options. The memory must stay until the launch is under way.

@@ -106,8 +106,8 @@ void engine_release(const Engine& engine) {
   }
 }
 
-void engines_silence() {
-  EngineLife::silence();
+void engines_end() {
+  EngineLife::end_all();
 }
 
 ffi::String engine_counters(const Engine& engine) {
@@ -192,7 +192,7 @@ KILN_EXPORT_PACKED(engine_unload, kiln::python::engine_unload)
 KILN_EXPORT_TYPED(engine_create, kiln::python::engine_create)
 KILN_EXPORT_TYPED(engine_close, kiln::python::engine_close)
 KILN_EXPORT_TYPED(engine_release, kiln::python::engine_release)
-KILN_EXPORT_TYPED(engines_silence, kiln::python::engines_silence)
+KILN_EXPORT_TYPED(engines_end, kiln::python::engines_end)
 KILN_EXPORT_TYPED(engine_counters, kiln::python::engine_counters)
 KILN_EXPORT_TYPED(engine_cache_layers, kiln::python::engine_cache_layers)
 KILN_EXPORT_TYPED(engine_device_targets, kiln::python::engine_device_targets)

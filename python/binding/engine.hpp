@@ -51,8 +51,10 @@ class EngineLife : public std::enable_shared_from_this<EngineLife> {
 
   kiln_engine* engine() const noexcept { return engine_; }
 
-  /// No engine's lines reach Python any more.
-  static void silence() noexcept;
+  /// Closes every engine of the process, and returns when no thread of ours is in Python or on its
+  /// way there. None goes there from then on: while the interpreter goes, a thread that asks for
+  /// its lock is ended in a way that C++ does not survive.
+  static void end_all() noexcept;
 
  private:
   static constexpr std::uint64_t kClosed = 1;
@@ -67,6 +69,8 @@ class EngineLife : public std::enable_shared_from_this<EngineLife> {
   bool shut() noexcept;
   void destroy() noexcept;
   void destroy_elsewhere() noexcept;
+  /// It is never freed, nor what it holds.
+  void stay() noexcept;
 
   const pid_t process_;  // A forked child has none of the threads that ending it would wait for.
   kiln_engine* engine_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <tvm/ffi/container/tensor.h>
@@ -38,6 +39,9 @@ void view(const ffi::PackedArgs& args, ffi::Any* result) {
   }
   const DLDataType dtype{static_cast<std::uint8_t>(number(1)), static_cast<std::uint8_t>(number(2)),
                          1};
+  if (number(4) != static_cast<std::int32_t>(number(4))) {
+    refuse("its device is " + std::to_string(number(4)) + ", which no machine has");
+  }
   const DLDevice device{static_cast<DLDeviceType>(number(3)), static_cast<std::int32_t>(number(4))};
   *result = ffi::Tensor::FromNDAllocStrided(
       Borrowed{reinterpret_cast<void*>(number(0))}, ffi::ShapeView(shape.data(), shape.size()),

@@ -28,7 +28,7 @@ from kiln._shapes import allocatable, sources  # noqa: E402
 from kiln._signature import DETAILS, parameters, returned  # noqa: E402
 
 # What a function's own code calls.
-HELPERS = ("direct_types", "is_plain", "in_host_memory", "make", "fast", "call", "LaunchOptions")
+HELPERS = ("direct_types", "is_plain", "in_host_memory", "make", "fast", "error", "broke_off", "call", "LaunchOptions")
 
 
 def package_names() -> set[str]:
@@ -111,8 +111,9 @@ def function(op: Op) -> str:
         try:
             {making(op)}fast.{op.name}({given})
             return {outputs}
-        except (AttributeError, RuntimeError):
-            pass  # A tensor of torch's without memory, or none where one belongs: the long way says what it is.
+        except (AttributeError, RuntimeError) as error:
+            if not broke_off("{op.name}", ({given},), error):
+                raise
     return call("{op.name}", ({given},), stream, options, workspace)
 '''
 
@@ -123,7 +124,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._engine import call, fast
+from ._engine import broke_off, call, fast
 from ._launch_options import LaunchOptions
 from ._outputs import make
 from ._producers import direct_types, in_host_memory, is_plain

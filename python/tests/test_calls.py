@@ -411,3 +411,35 @@ def test_a_tensor_spec_is_checked_when_it_is_made(machine, engine):
             TensorSpec(*wrong)
     assert hash(TensorSpec([8, 512], "bf16")) == hash(TensorSpec((8, 512), "bf16"))  # type: ignore[arg-type]
     assert kiln.can_use("n128k512_gemm_bf16", TensorSpec((8, 512), "bf16"), TensorSpec((128, 512), "bf16"))
+    for device in (1 << 31, 1 << 32, 1 << 40):
+        with pytest.raises(kiln.InvalidArgumentError, match=f"TensorSpec: device is {device}, which no machine has"):
+            TensorSpec((8, 512), "bf16", device=device)
+
+
+def test_a_device_that_no_machine_has_is_refused(machine, engine):
+    x, w, y = Array((4, 64), "f32"), Array((64,), "f32"), Array((4, 64), "f32")
+    cuda = CudaArray(x, "<f4", 4)
+    cuda.context = types.SimpleNamespace(device=types.SimpleNamespace(id=1 << 32))
+    with pytest.raises(kiln.InvalidArgumentError, match=f'rmsnorm_fp32: argument "x": its device is {1 << 32}, which no machine has'):
+        kiln.rmsnorm_fp32(cuda, w, 1e-6, y=y)
+    assert machine.launches() == []
+
+
+class Bare:
+    """What DLPack asks for, and nothing more."""
+
+    def __init__(self, array: Array) -> None:
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+    def __dlpack__(self, **_: object) -> None: ...
+
+    def __dlpack_device__(self) -> None: ...
+
+
+def test_what_an_output_would_follow_and_a_producer_does_not_say_is_named(machine, engine):
+    x, w, out = gemm()
+    with pytest.raises(kiln.ArgumentTypeError, match='n128k512_gemm_bf16: argument "x": a Bare without shape.*pass the output'):
+        kiln.n128k512_gemm_bf16(Bare(x), w)
+    assert machine.launches() == []
+    kiln.n128k512_gemm_bf16(Bare(x), w, out=out)
+    assert len(machine.launches()) == 1

@@ -208,3 +208,99 @@ kiln.stats()
     environment = {**os.environ, "HOME": str(tmp_path)}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert result.stdout.splitlines() == ["the engine was closed, since the process is ending"] * 2, result.stderr
+
+
+LATE = """
+import atexit
+kept = []
+def late():
+    engine = new()
+    kept.append(engine.launchers.rmsnorm)
+atexit.unregister(_engine._close_all)
+atexit.register(late)  # Which runs after it.
+atexit.register(_engine._close_all)
+"""
+
+# What a program leaves behind as it ends, each with an engine that is ended on another thread or not before the interpreter goes.
+LEFT_BEHIND = {
+    "a launcher": "engine = new(); launcher = engine.launchers.rmsnorm; del engine",
+    "an object that held a launcher": """
+class Holder: pass
+holder = Holder()
+holder.engine = new()
+holder.launcher = holder.engine.launchers.rmsnorm
+del holder
+""",
+    "many engines": """
+for _ in range(20):
+    engine = new()
+    launcher = engine.launchers.rmsnorm
+""",
+    "a receiver of lines": """
+class Holder:
+    def __init__(self):
+        self.engine = new(log=self.told)
+        self.launcher = self.engine.launchers.rmsnorm
+    def told(self, level, line): pass
+holder = Holder()
+del holder.engine
+""",
+    "an engine of the very end": LATE,
+    "an engine of the very end, and one before": "new().stats()" + LATE,
+}
+
+
+@pytest.mark.parametrize("left", LEFT_BEHIND)
+def test_a_process_ends_well_whatever_engines_are_left(tmp_path, left):
+    setup = f"""
+import kiln
+from kiln import _engine
+def new(**options):
+    return kiln.Engine(cache_root={str(tmp_path / "cache")!r}, **options)
+"""
+    for _ in range(8):
+        result = subprocess.run([sys.executable, "-c", setup + LEFT_BEHIND[left]], capture_output=True, text=True, timeout=120)
+        assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_process_ends_well_with_a_plan_and_a_compile_under_way(machine, cache, tmp_path):
+    # The plan lets go of the engine's last object, and lines of the compile may come until the end.
+    code = f"""
+import kiln, logging
+from kiln import TensorSpec
+from pathlib import Path
+from machine import Machine
+machine = Machine(Path({str(machine.driver)!r}), Path({str(tmp_path)!r}) / "own")
+machine.enter()
+x, w = TensorSpec((3, 512), "bf16"), TensorSpec((128, 512), "bf16")
+class Model:
+    def __init__(self, cache, **options):
+        self.engine = kiln.Engine(driver=machine.driver, cache_root=cache, **options)
+        self.plan = self.engine.plan("n128k512_gemm_bf16", x, w)
+def main():
+    Model({str(cache)!r})
+    model = Model({str(cache)!r}, log=lambda level, line: None, log_level="debug")
+    model.engine.prefetch("rmsnorm", x, TensorSpec((512,), "bf16"), 1e-6)
+    return model.engine.launchers.rmsnorm
+launcher = main()
+"""
+    (tmp_path / "own").mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    for _ in range(8):
+        result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+        assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_forked_child_ends_though_its_parent_is_ending_an_engine(machine, cache):
+    code = f"""
+import os, kiln
+engine = kiln.Engine(cache_root={str(cache)!r})
+launcher = engine.launchers.rmsnorm
+del engine, launcher
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0) == (child, 0)
+"""
+    for _ in range(8):
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        assert (result.returncode, result.stderr) == (0, "")

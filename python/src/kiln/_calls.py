@@ -99,13 +99,19 @@ class Call:
         return self.values[places(self.op)[arg.name]]
 
     def _layouts(self) -> tuple[_outputs.Layout, ...]:
-        tensors = [self._value(arg) for arg in shape_sources(self.op)]
         layouts: Any = _outputs.layouts(self.op)
-        shapes = [producer_of(tensor).shape_of(tensor) for tensor in tensors]
+        shapes = [self._shape(arg) for arg in shape_sources(self.op)]
         try:
             return layouts(*shapes)
         except TypeError:  # A tracer's extent has no hash.
             return layouts.__wrapped__(*shapes)
+
+    def _shape(self, arg: Arg) -> tuple[int, ...]:
+        value = self._value(arg)
+        try:
+            return producer_of(value).shape_of(value)
+        except Error as error:
+            raise _named(self.op, _argument(arg), error) from None
 
     def _dtype(self, name: str) -> str:
         value = self._value(self.op.arg(name))

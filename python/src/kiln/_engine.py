@@ -201,7 +201,12 @@ class Engine(_native.Unique):
         op = self.op(name)
         values = _signature.bind(op, args, kwargs)
         if stream is None and options is None and workspace is None:
-            launcher = getattr(self.launchers, name, None)  # An attribute is not made for every name.
+            try:
+                launcher = getattr(self.launchers, name)
+            except AttributeError:
+                if not name.startswith("__"):  # For which alone no attribute is made.
+                    raise
+                launcher = None
             if launcher is not None and _short.launch(op, values, launcher):
                 return _signature.results(op, values)
         return _signature.results(op, _calls.launch(self._usable(), op, values, stream, options, workspace))
@@ -368,14 +373,15 @@ def _closed() -> str:
 
 @atexit.register
 def _close_all() -> None:
-    # Before the interpreter goes: an engine's threads may be about to log.
+    # Before the interpreter goes: an engine's threads may be about to log, or to let go of what receives their lines.
     global _process_ends
     _process_ends = True
-    for engine in list(_open):
-        engine.close()
-    vars(fast).clear()
-    if _native.loaded():
-        _native.call("engines_silence")  # A daemon thread may still be in a call.
+    try:
+        for engine in list(_open):
+            engine.close()
+    finally:
+        vars(fast).clear()
+        _native.end()
 
 
 class _Default:
@@ -437,6 +443,10 @@ class Fast:
 
 
 fast = Fast()
+
+
+def broke_off(name: str, values: Sequence[Any], error: Exception) -> bool:
+    return _short.broke_off(_registry.op(name), values, error)
 
 
 def call(name: str, values: Sequence[Any], stream: Any, options: LaunchOptions | None, workspace: Any) -> Any:

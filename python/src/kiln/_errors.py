@@ -104,6 +104,10 @@ class NotStoredError(Error):
     status = "not_stored"
 
 
+class NotMade(RuntimeError):
+    """The short way of a call could not make what the call needs, and launched nothing: the long way does so, or says why not."""
+
+
 def by_status() -> dict[str, type[Error]]:
     """Classes by status; the one that is not here is Error itself, for what a newer library may say."""
     found: dict[str, type[Error]] = {"internal": Error}

@@ -15,6 +15,7 @@ LIBRARIES = Path(__file__).parent / "lib"
 
 _lock = threading.Lock()
 _module: Any = None
+_ended = False
 
 
 def _load() -> Any:
@@ -23,8 +24,12 @@ def _load() -> Any:
     for status, cls in _errors.by_status().items():
         tvm_ffi.register_error(f"kiln.{status}", cls)
     tvm_ffi.register_error("kiln.argument_type", _errors.ArgumentTypeError)
+    tvm_ffi.register_error("kiln.not_made", _errors.NotMade)
     tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)  # Out of a callback too.
-    return tvm_ffi.load_module(str(LIBRARIES / "libkiln_python.so"))
+    module = tvm_ffi.load_module(str(LIBRARIES / "libkiln_python.so"))
+    if _ended:
+        module.get_function("engines_end")()
+    return module
 
 
 def module() -> Any:
@@ -48,8 +53,12 @@ def renew_lock() -> None:
     _lock = threading.Lock()
 
 
-def loaded() -> bool:
-    return _module is not None
+def end() -> None:
+    """Closes every engine, those too that only launchers hold, and keeps threads of the library away from Python from now on."""
+    global _ended
+    _ended = True
+    if _module is not None:
+        call("engines_end")
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _registry, _shapes
 from ._dtypes import DTYPES
-from ._errors import OutsideContract
+from ._errors import NotMade, OutsideContract
 from ._registry import Op, per_op
 from ._spec import contiguous_strides
 
@@ -41,12 +41,12 @@ def layouts(op: Op) -> Callable[..., tuple[Layout, ...]]:
 @per_op
 def maker(op: Op) -> Callable[..., Sequence[Any]]:
     """A function of the outputs of `_shapes.allocatable`, one of them None at least, and of the tensors of `_shapes.sources`. It gives the
-    outputs, and has torch make those that are None, for its current stream. AttributeError for what is no tensor; RuntimeError where torch, or
-    a mode of it that is active, makes none with memory of its own."""
+    outputs, and has torch make those that are None, for its current stream. AttributeError for what is no tensor; NotMade where torch, or a
+    mode of it that is active, makes none with memory of its own."""
     torch, sources, outputs = sys.modules.get("torch"), _shapes.sources(op), _shapes.allocatable(op)
     near = next((place for place, arg in enumerate(sources) if not arg.host_memory), None)
     if torch is None or near is None:
-        raise RuntimeError(f"{op.name}: no tensor of torch's whose device an output would be on")
+        raise NotMade(f"{op.name}: no tensor of torch's whose device an output would be on")
     names: list[str | None] = [arg.name for arg in sources]
     # A type, or the source that has it.
     dtypes = [torch_dtype(torch, arg.dtypes) if _shapes.dtype_source(op, arg) is None else None for arg in outputs]
@@ -57,7 +57,7 @@ def maker(op: Op) -> Callable[..., Sequence[Any]]:
     def new(layout: Layout, dtype: Any, device: Any) -> Any:
         made = empty(*layout, dtype=dtype, device=device)
         if made.__class__ is not plain:
-            raise RuntimeError(f"{op.name}: torch made a {type(made).__name__}")
+            raise NotMade(f"{op.name}: torch made a {type(made).__name__}")
         return made
 
     def make(given: Sequence[Any], *tensors: Any) -> Sequence[Any]:

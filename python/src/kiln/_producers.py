@@ -20,8 +20,8 @@ LEGACY_STREAM = 1
 
 # Types whose values an op's launcher takes as they are: they say by the C exchange of DLPack what memory and which current stream they have.
 # torch's are put in when they first come.
-_NO_TENSORS = frozenset((type(None), bool, int, float))
-direct_types: set[type] = set(_NO_TENSORS)
+NO_TENSORS = frozenset((type(None), bool, int, float))
+direct_types: set[type] = set(NO_TENSORS)
 
 
 def admit(cls: type, torch: Any) -> None:
@@ -38,6 +38,8 @@ def is_plain(tensor: Any) -> bool:
     try:
         return not (tensor.is_neg() or tensor.is_conj())
     except AttributeError:
+        if hasattr(tensor, "is_conj"):
+            raise  # From a signal's handler.
         return True
 
 
@@ -66,10 +68,18 @@ class Producer:
         return int(index) if kind == CUDA else 0
 
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        return tuple(tensor.shape)
+        return tuple(self._said(tensor, "shape"))
 
     def dtype_of(self, tensor: Any) -> str:
-        return getattr(tensor.dtype, "name", None) or str(tensor.dtype)
+        dtype = self._said(tensor, "dtype")
+        return getattr(dtype, "name", None) or str(dtype)
+
+    def _said(self, tensor: Any, what: str) -> Any:
+        if not hasattr(tensor, what):
+            raise ArgumentTypeError(
+                f"a {type(tensor).__name__} without {what}, which an output that is left out would follow: pass the output"
+            )
+        return getattr(tensor, what)
 
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: Any, stream: int) -> Any:
         """A new tensor of the first of `dtypes` that the library has, on the device of `like`, for work on the stream."""
@@ -281,7 +291,7 @@ def producer_of(tensor: Any) -> Producer:
 def quick_producer_of(value: Any) -> Torch | None:
     """torch, of a tensor that takes the short way; None of anything else."""
     cls = type(value)
-    producer = producer_of(value) if cls in direct_types and cls not in _NO_TENSORS else None
+    producer = producer_of(value) if cls in direct_types and cls not in NO_TENSORS else None
     return producer if isinstance(producer, Torch) else None
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _outputs
-from ._producers import direct_types, in_host_memory, is_plain, quick_producer_of, stream_handle
+from ._errors import InvalidArgumentError, NotMade
+from ._producers import NO_TENSORS, direct_types, in_host_memory, is_plain, quick_producer_of, stream_handle
 from ._registry import Op, per_op
 from ._shapes import allocatable, required, sources
 from ._signature import places
@@ -55,6 +56,25 @@ def _form(op: Op) -> _Form:
     return _Form(op)
 
 
+def broke_off(op: Op, values: Sequence[Any], error: Exception) -> bool:
+    """Whether the short way cannot have launched, because of a tensor of torch's without memory, or of none where one belongs: the long way
+    says what it is. What else was raised may have come after the launch, such as from a signal's handler, and is no reason for another."""
+    if isinstance(error, NotMade) or any(values[place].__class__ in NO_TENSORS for place in _form(op).sources):
+        return True
+    return any(_lacks_memory(value) for value in values)
+
+
+def _lacks_memory(value: Any) -> bool:
+    producer = quick_producer_of(value)
+    if producer is None:
+        return False
+    try:
+        producer.to_native(value, 0)
+    except InvalidArgumentError:
+        return True
+    return False
+
+
 def launch(op: Op, values: list[Any], launcher: Callable[..., None]) -> bool:
     """Launches as the functions of _ops do where they take the short way, and puts the outputs that were left out among the values. False where
     the call must go the long way."""
@@ -64,8 +84,10 @@ def launch(op: Op, values: list[Any], launcher: Callable[..., None]) -> bool:
     try:
         form.complete(values)
         launcher(*values)
-    except (AttributeError, RuntimeError):
-        return False  # A tensor of torch's without memory, or none where one belongs: the long way says what it is.
+    except (AttributeError, RuntimeError) as error:
+        if not broke_off(op, values, error):
+            raise
+        return False
     return True
 
 
@@ -87,6 +109,8 @@ def launch_beside(op: Op, values: list[Any], stream: Any, workspace: Any, go: Ca
             return False
         form.complete(values)
         go(handle, allocates or workspace, values)
-    except (AttributeError, RuntimeError):
+    except (AttributeError, RuntimeError) as error:
+        if not broke_off(op, [*values, workspace], error):
+            raise
         return False
     return True

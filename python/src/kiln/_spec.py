@@ -13,6 +13,7 @@ from ._dtypes import DTYPES, dtype_name
 from ._errors import ArgumentTypeError, InvalidArgumentError
 
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13  # DLPack's device types
+MOST_DEVICE = (1 << 31) - 1  # That DLPack has.
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -83,6 +84,8 @@ class TensorSpec:
             if len(self.strides) != len(self.shape):
                 raise InvalidArgumentError(f"a TensorSpec of {len(self.shape)} axes has {len(self.strides)} strides")
         set_field(self, "device", _whole("device", (self.device,), 0)[0])
+        if self.device > MOST_DEVICE:
+            raise InvalidArgumentError(f"TensorSpec: device is {self.device}, which no machine has")
         if isinstance(self.dtype, str):  # What else is no dtype of Kiln's may be one that an op is asked about.
             try:
                 dtype_name(self.dtype)
