@@ -19,7 +19,7 @@ struct Source {
     constexpr std::int64_t kFew = 4096;  // Positions of a CTA, also the next.
     constexpr std::int64_t kMost = 32'768;
     constexpr std::int64_t kMostCtas = 8;
-    constexpr std::int64_t kLeastBytes = 48 * 1024;
+    constexpr std::int64_t kLeastBytes = std::int64_t{48} * 1024;
     const std::int64_t width = problem.dim("width");
     const std::int64_t rows = problem.dim("rows");
     while (ctas < kMostCtas && width > ctas * kFew &&
