@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <vector>
 
+#include "reference/warp_sum.hpp"
+
 namespace kiln::reference {
 namespace {
 
-constexpr int kLanes = 32;
+constexpr int kWarp = static_cast<int>(kLanes);
 constexpr int kFirstWithWideVectors = 100;
 
 float sum_of_thread(const Bf16* x, const Bf16* w, std::int64_t k, int thread, int threads, int v) {
@@ -21,24 +23,13 @@ float sum_of_thread(const Bf16* x, const Bf16* w, std::int64_t k, int thread, in
   return sum;
 }
 
-// Every lane ends with the same sum, since a pair adds the same two values.
-float sum_of_warp(std::array<float, kLanes> lanes) {
-  for (std::size_t mask = kLanes / 2; mask > 0; mask /= 2) {
-    const std::array<float, kLanes> before = lanes;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = before[lane] + before[lane ^ mask];
-    }
-  }
-  return lanes[0];
-}
-
 Bf16 dot(const Bf16* x, const Bf16* w, std::int64_t k, int threads, int v) {
   float sum = 0;
-  for (int warp = 0; warp < threads / kLanes; ++warp) {
+  for (int warp = 0; warp < threads / kWarp; ++warp) {
     std::array<float, kLanes> lanes{};
-    for (int lane = 0; lane < kLanes; ++lane) {
+    for (int lane = 0; lane < kWarp; ++lane) {
       lanes[static_cast<std::size_t>(lane)] =
-          sum_of_thread(x, w, k, warp * kLanes + lane, threads, v);
+          sum_of_thread(x, w, k, warp * kWarp + lane, threads, v);
     }
     const float warp_sum = sum_of_warp(lanes);
     // Not 0 + warp_sum, which would turn -0 into +0.

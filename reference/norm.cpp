@@ -6,24 +6,14 @@
 #include <cstddef>
 #include <limits>
 
+#include "reference/warp_sum.hpp"
+
 namespace kiln::reference {
 namespace {
 
 constexpr std::int64_t kVector = 8;
 constexpr std::int64_t kMaxThreads = 1024;
-constexpr std::size_t kLanes = 32;
 constexpr int kStreams = 4;
-
-// Every lane ends with the same sum, since a pair adds the same two values.
-float sum_of_lanes(std::array<float, kLanes> lanes) {
-  for (std::size_t mask = kLanes / 2; mask > 0; mask /= 2) {
-    const std::array<float, kLanes> before = lanes;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = before[lane] + before[lane ^ mask];
-    }
-  }
-  return lanes[0];
-}
 
 float sum_of_thread(const float* a, const float* b, std::int64_t k, std::int64_t thread,
                     std::int64_t threads) {
@@ -60,9 +50,9 @@ float row_sum(const float* a, const float* b, std::int64_t k) {
       lanes[lane] =
           sum_of_thread(a, b, k, static_cast<std::int64_t>(warp * kLanes + lane), threads);
     }
-    warp_sums[warp] = sum_of_lanes(lanes);
+    warp_sums[warp] = sum_of_warp(lanes);
   }
-  return sum_of_lanes(warp_sums);
+  return sum_of_warp(warp_sums);
 }
 
 std::vector<float> rms_norm(const std::vector<float>& x, const std::vector<float>& w, float eps,

@@ -5,28 +5,17 @@
 #include <cstddef>
 
 #include "reference/tensor_core.hpp"
+#include "reference/warp_sum.hpp"
 
 namespace kiln::reference {
 namespace {
 
 constexpr std::int64_t kStep = 256;
 constexpr std::int64_t kVector = 8;
-constexpr std::size_t kLanes = 32;
 constexpr std::int64_t kParts = 2;
 constexpr std::int64_t kWarps = 4;
 constexpr std::int64_t kSlice = 128;
 constexpr std::int64_t kBatchStep = 32;
-
-// Every lane ends with the same sum, since a pair adds the same two values.
-float sum_of_lanes(std::array<float, kLanes> lanes) {
-  for (std::size_t mask = kLanes / 2; mask > 0; mask /= 2) {
-    const std::array<float, kLanes> before = lanes;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = before[lane] + before[lane ^ mask];
-    }
-  }
-  return lanes[0];
-}
 
 float sum_of_one(const Bf16* x, const Bf16* w, std::int64_t d) {
   std::array<float, kLanes> lanes{};
@@ -34,7 +23,7 @@ float sum_of_one(const Bf16* x, const Bf16* w, std::int64_t d) {
     float& lane = lanes[static_cast<std::size_t>(i % kStep / kVector)];
     lane = std::fma(to_float(x[i]), to_float(w[i]), lane);
   }
-  return sum_of_lanes(lanes);
+  return sum_of_warp(lanes);
 }
 
 // Of one group of 16 in a step of 32: of each 8 elements, pairs `pair` and `pair` + 2.

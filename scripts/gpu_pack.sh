@@ -22,8 +22,8 @@ find build/release/tests/gpu -maxdepth 1 -type f -executable -exec cp -t "$dir/t
 find build/release/bench -type f -executable \( -name '*device*' -o -name '*launch*' -o -name '*serving*' \) -exec cp -t "$dir/bench" {} +
 # Run by hand: it prints kernels per second.
 cp build/release/examples/kiln_example_engine "$dir/"
-# Run by hand where there are many cores; needs NVRTC there.
-cp build/release/bench/prebuild_jobs/kiln_bench_prebuild_jobs build/release/libexec/kiln/kiln-compile-worker "$dir/"
+# What the tests compile themselves; needs NVRTC there, as does the benchmark, which is run by hand where there are many cores.
+cp build/release/libexec/kiln/kiln-compile-worker build/release/bench/prebuild_jobs/kiln_bench_prebuild_jobs "$dir/"
 "$dir/kiln" prebuild --arch "$arch" --cache "$dir/cache"
 strip "$dir"/kiln* "$dir"/tests/* "$dir"/bench/*
 du -sh "$dir"

@@ -396,9 +396,8 @@ std::string with_ctas(const std::string& name, std::size_t kernel, std::uint32_t
     Geometry geometry = inner(problem, traits);
     geometry.grid.x = geometry.grid.x / geometry.cluster.x * ctas;
     if (geometry.dynamic_shared_bytes != 0) {
-      const std::int64_t most_blocks = problem.dim("width") / ctas + 16;
-      geometry.dynamic_shared_bytes = static_cast<std::uint32_t>(
-          std::max<std::int64_t>(std::int64_t{48} * 1024, most_blocks * 4));
+      geometry.dynamic_shared_bytes =
+          static_cast<std::uint32_t>((problem.dim("width") / ctas + 16) * 4);
     }
     geometry.cluster.x = ctas;
     return geometry;

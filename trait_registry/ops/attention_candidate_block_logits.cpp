@@ -19,15 +19,13 @@ struct Source {
     constexpr std::int64_t kFew = 4096;  // Positions of a CTA, also the next.
     constexpr std::int64_t kMost = 32'768;
     constexpr std::int64_t kMostCtas = 8;
-    constexpr std::int64_t kLeastBytes = std::int64_t{48} * 1024;
     const std::int64_t width = problem.dim("width");
     const std::int64_t rows = problem.dim("rows");
     while (ctas < kMostCtas && width > ctas * kFew &&
            rows * ctas * 2 <= clustered_ctas(problem, ctas * 2)) {
       ctas *= 2;
     }
-    // A CTA has a multiprocessor to itself, and opts in to its memory in any case.
-    bytes = std::max(round_up(ceil_div(width, ctas), 16) * 4, kLeastBytes);
+    bytes = round_up(ceil_div(width, ctas), 16) * 4;
     fits = problem.target().major != 12 && width <= ctas * kMost &&
            rows * ctas <= clustered_ctas(problem, ctas);
   }

@@ -4,20 +4,14 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
-#include "trait_registry/check.hpp"
-#include "trait_registry/registry.hpp"
-#include "trait_registry/target.hpp"
-#include "trait_registry/variant.hpp"
+#include "tests/trait_registry/ops/op_fixture.hpp"
 
 namespace kiln::registry {
 namespace {
 
-const std::vector<std::string> kOps = {"q_rope_store", "rope_inplace"};
+using test::at;
 
-// Addresses on a device, far from each other: compared, never followed.
-void* at(std::uintptr_t index, std::uintptr_t offset = 0) {
-  return reinterpret_cast<void*>((index + 1) << 50 | offset);
-}
+const std::vector<std::string> kOps = {"q_rope_store", "rope_inplace"};
 
 /// The arguments of a call of either op, to be spoiled one at a time.
 struct Call {
@@ -37,36 +31,8 @@ struct Call {
   Tensor q, out, freqs, positions;
 };
 
-class Fixture {
- public:
-  const BoundOp& op(const std::string& name) const { return **registry_.find(name); }
-
-  std::string error(const Call& call) const {
-    Problem problem(op(call.name).names);
-    int device = -1;
-    const Status status = check_call(op(call.name), call.args(), true, problem, device);
-    return status ? "" : status.error().message;
-  }
-
-  /// Checks the call, which is right, and gives its launch.
-  Geometry geometry(const Call& call, Traits& traits, const std::string& target = "sm_90a") const {
-    const BoundOp& bound = op(call.name);
-    Problem problem(bound.names);
-    problem.set_target(parse_target(target));
-    problem.set_pdl(true);
-    int device = -1;
-    REQUIRE(check_call(bound, call.args(), true, problem, device));
-    traits = choose_traits(bound, problem);
-    CHECK(compile_unit({&bound.op, 0, traits, problem.target()}));
-    return bound.op.kernels[0].geometry(problem, traits);
-  }
-
- private:
-  Registry registry_;
-};
-
 TEST_CASE("Heads may be a slice of a padded buffer, and positions of either width anywhere") {
-  const Fixture f;
+  const test::OpsFixture f;
   for (const std::string& name : kOps) {
     CAPTURE(name);
     Call call(name, 6, 16);
@@ -82,7 +48,7 @@ TEST_CASE("Heads may be a slice of a padded buffer, and positions of either widt
 }
 
 TEST_CASE("What is no row of heads, table or positions is refused with what was expected") {
-  const Fixture f;
+  const test::OpsFixture f;
   for (const std::string& name : kOps) {
     CAPTURE(name);
     Call call(name, 6, 16);
@@ -105,7 +71,7 @@ TEST_CASE("What is no row of heads, table or positions is refused with what was 
 }
 
 TEST_CASE("Every vector of every head has one thread") {
-  const Fixture f;
+  const test::OpsFixture f;
   for (const std::string target : {"sm_90a", "sm_100a", "sm_103a", "sm_120a"}) {
     for (const std::int64_t rows : {1, 7, 64, 529, 4096, 70'000}) {
       for (const std::int64_t heads : {1, 2, 3, 16, 17, 63, 128}) {
@@ -132,7 +98,7 @@ TEST_CASE("Every vector of every head has one thread") {
 }
 
 TEST_CASE("Decode and prefill are variants of their own, and there are few") {
-  const Fixture f;
+  const test::OpsFixture f;
   Traits traits;
   f.geometry(Call("q_rope_store", 64, 16), traits);
   CHECK(traits["HEADS"] == 1);

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// One built-in op, to be called without a device: what its check says, and what it would launch.
+/// Built-in ops, to be called without a device: what their check says, and what they would launch.
 
 #include <cstdint>
 #include <string>
@@ -55,6 +55,37 @@ class OpFixture {
   const BoundOp& op;
   Problem problem;
   std::string target = "sm_90a";
+};
+
+/// Several ops. A call has the op's `name` and its `args()`.
+class OpsFixture {
+ public:
+  const BoundOp& op(const std::string& name) const { return **registry_.find(name); }
+
+  /// What is wrong with the call, or empty.
+  template <class Call>
+  std::string error(const Call& call) const {
+    Problem problem(op(call.name).names);
+    int device = -1;
+    const Status status = check_call(op(call.name), call.args(), true, problem, device);
+    return status ? "" : status.error().message;
+  }
+  /// Checks the call, which is right, and gives its first kernel's launch.
+  template <class Call>
+  Geometry geometry(const Call& call, Traits& traits, const std::string& target = "sm_90a") const {
+    const BoundOp& bound = op(call.name);
+    Problem problem(bound.names);
+    problem.set_target(parse_target(target));
+    problem.set_pdl(true);
+    int device = -1;
+    REQUIRE(check_call(bound, call.args(), true, problem, device));
+    traits = choose_traits(bound, problem);
+    CHECK(compile_unit({&bound.op, 0, traits, problem.target()}));
+    return bound.op.kernels[0].geometry(problem, traits);
+  }
+
+ private:
+  Registry registry_;
 };
 
 }  // namespace kiln::registry::test

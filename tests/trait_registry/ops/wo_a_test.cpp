@@ -4,18 +4,12 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
-#include "trait_registry/check.hpp"
-#include "trait_registry/registry.hpp"
-#include "trait_registry/target.hpp"
-#include "trait_registry/variant.hpp"
+#include "tests/trait_registry/ops/op_fixture.hpp"
 
 namespace kiln::registry {
 namespace {
 
-// Addresses on a device, far from each other: compared, never followed.
-void* at(std::uintptr_t index, std::uintptr_t offset = 0) {
-  return reinterpret_cast<void*>((index + 1) << 50 | offset);
-}
+using test::at;
 
 struct Call {
   Call(const std::string& op, std::int64_t m, std::int64_t g, std::int64_t r, std::int64_t d)
@@ -37,35 +31,8 @@ struct Call {
 
 const std::vector<std::string> kBatched = {"wo_a_bf16_small_batch", "wo_a_bf16_small_batch_mxfp8"};
 
-class Fixture {
- public:
-  const BoundOp& op(const std::string& name) const { return **registry_.find(name); }
-
-  std::string error(const Call& call) const {
-    Problem problem(op(call.name).names);
-    int device = -1;
-    const Status status = check_call(op(call.name), call.args(), true, problem, device);
-    return status ? "" : status.error().message;
-  }
-
-  Geometry geometry(const Call& call, Traits& traits) const {
-    const BoundOp& bound = op(call.name);
-    Problem problem(bound.names);
-    problem.set_target(parse_target("sm_90a"));
-    problem.set_pdl(true);
-    int device = -1;
-    REQUIRE(check_call(bound, call.args(), true, problem, device));
-    traits = choose_traits(bound, problem);
-    CHECK(compile_unit({&bound.op, 0, traits, problem.target()}));
-    return bound.op.kernels[0].geometry(problem, traits);
-  }
-
- private:
-  Registry registry_;
-};
-
 TEST_CASE("The wo_a ops take the tokens and sizes of their contract, w being constant") {
-  const Fixture f;
+  const test::OpsFixture f;
   CHECK(f.error(Call("wo_a_bf16_gemv", 1, 2, 1024, 4096)).empty());
   CHECK(f.error(Call("wo_a_bf16_gemv", 1, 3, 7, 256)).empty());
   for (const std::string& name : kBatched) {
@@ -85,7 +52,7 @@ TEST_CASE("The wo_a ops take the tokens and sizes of their contract, w being con
 }
 
 TEST_CASE("Other tokens and sizes are errors that say what is expected") {
-  const Fixture f;
+  const test::OpsFixture f;
   CHECK(f.error(Call("wo_a_bf16_gemv", 2, 2, 64, 512)).find("expected shape [1, g, d]") !=
         std::string::npos);
   CHECK(f.error(Call("wo_a_bf16_gemv", 1, 2, 64, 128)) ==
@@ -104,7 +71,7 @@ TEST_CASE("Other tokens and sizes are errors that say what is expected") {
 }
 
 TEST_CASE("Every 16 outputs have two CTAs, with a half of d each, and a group of 32 a cluster") {
-  const Fixture f;
+  const test::OpsFixture f;
   for (const std::string& name : kBatched) {
     for (const std::int64_t m : {1, 8, 9, 16}) {
       for (const std::int64_t r : {64, 192, 1024}) {
