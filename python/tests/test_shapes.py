@@ -6,7 +6,8 @@ import pytest
 
 import kiln
 from kiln import TensorSpec, _registry
-from kiln._shapes import allocatable, dtype_source, evaluate, output_shapes, shape_sources, sources
+from kiln._extents import evaluate
+from kiln._shapes import allocatable, dtype_source, output_shapes, shape_sources, sources
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,11 @@ from kiln._shapes import allocatable, dtype_source, evaluate, output_shapes, sha
         ("ceil128(m)*ceil4(k/32)", {"m": 5, "k": 96}, 128 * 4),
         ("ceil128(m)*ceil4(k/32)", {"m": 129, "k": 160}, 256 * 8),
         ("ceil_div(m, 3) + max(m, 2)", {"m": 7}, 10),
+        ("m - 9 / 2 * 2", {"m": 4}, -4),
+        ("(m - 9) / 2", {"m": 4}, -2),
+        ("(m - 9) % 2", {"m": 4}, -1),
+        ("ceil_div(m - 9, 2)", {"m": 4}, -2),
+        ("class + 010", {"class": 1}, 11),
     ],
 )
 def test_an_expression_is_worked_out_in_whole_numbers(expression, symbols, value):

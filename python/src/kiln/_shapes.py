@@ -5,54 +5,13 @@ Extents may be anything that counts: whole numbers, or the symbolic ones that a 
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from types import CodeType
 from typing import Any
 
+from ._extents import evaluate, symbols_of, where
 from ._registry import Arg, Dim, Op, per_op
 
-
-def ceil_div(a: Any, b: Any) -> Any:
-    return (a + b - 1) // b
-
-
-def _round_up(step: int) -> Any:
-    return lambda value: ceil_div(value, step) * step
-
-
-_CALLS = {"ceil_div": ceil_div, "min": min, "max": max}
-_ROUND_UP = re.compile(r"ceil([1-9][0-9]*)")
-
-
-def _parse(expression: str) -> ast.Expression:
-    # Whole numbers: what the registry writes as / is //. Extents are not negative, so both round alike.
-    return ast.parse(expression.replace("/", "//"), mode="eval")
-
-
-@lru_cache(maxsize=1024)
-def symbols_of(expression: str) -> frozenset[str]:
-    """The symbols that an expression needs."""
-    names = {node.id for node in ast.walk(_parse(expression)) if isinstance(node, ast.Name)}
-    return frozenset(name for name in names if name not in _CALLS and not _ROUND_UP.fullmatch(name))
-
-
-@lru_cache(maxsize=1024)
-def _compiled(expression: str) -> tuple[CodeType, dict[str, Any]]:
-    tree = _parse(expression)
-    calls: dict[str, Any] = {"__builtins__": {}, **_CALLS}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and (match := _ROUND_UP.fullmatch(node.id)):
-            calls[node.id] = _round_up(int(match.group(1)))
-    return compile(tree, f"<extent {expression}>", "eval"), calls
-
-
-def evaluate(expression: str, symbols: Mapping[str, Any]) -> Any:
-    """The value of an extent such as "(n-1)*h" or "ceil128(m)*ceil4(k/32)"."""
-    code, calls = _compiled(expression)
-    return eval(code, calls, dict(symbols))  # The registry's own text, without builtins.
+MOST_EXTENT = 1 << 62  # What no tensor reaches.
 
 
 def bound_symbols(args: Sequence[Arg]) -> frozenset[str]:
@@ -162,15 +121,25 @@ def check(args: Sequence[Arg], shapes: Mapping[str, Sequence[Any]]) -> None:
                 raise ValueError(f'argument "{arg.name}" must have the shape [{written}], found [{found}]{where}')
 
 
+def _extent(arg: Arg, dim: Dim, symbols: Mapping[str, Any]) -> Any:
+    if dim.kind == "fixed":
+        return dim.value
+    if dim.kind == "symbol":
+        return symbols[dim.symbol]
+    try:
+        extent = evaluate(dim.text, symbols)
+    except ValueError as error:
+        raise ValueError(f'argument "{arg.name}": {error}') from None
+    if isinstance(extent, int) and not 0 <= extent < MOST_EXTENT:
+        raise ValueError(f'argument "{arg.name}": {dim.text} is {extent}{where(dim.text, symbols)}, and no extent of a tensor is that')
+    return extent
+
+
 def output_shape(arg: Arg, symbols: Mapping[str, Any], leading: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """ValueError names an output that can have no shape."""
     shape: list[Any] = []
     for dim in arg.shape:
-        if dim.kind == "leading":
-            shape.extend(leading[dim.symbol])
-        elif dim.kind == "fixed":
-            shape.append(dim.value)
-        else:
-            shape.append(symbols[dim.symbol] if dim.kind == "symbol" else evaluate(dim.text, symbols))
+        shape.extend(leading[dim.symbol] if dim.kind == "leading" else (_extent(arg, dim, symbols),))
     return tuple(shape)
 
 
