@@ -19,28 +19,85 @@ def test_a_tensor_of_the_host_is_refused_by_its_arguments_name():
         torch.ops.kiln.rope_inplace(heads, freqs, torch.zeros(2, dtype=torch.int64))
 
 
-def own_kernel(params):
-    return kiln.Kernel("scale", "scale.cu", "scale<1>", params=[*params, kiln.Param.expression("n")], grid=[1], block=[32])
+SCALE = "template <int> __global__ void scale(float a, const float* x, float* y, long long n) {}"
+SCALE_ARGS = [kiln.ScalarArg("a", "f32"), kiln.TensorArg("x", "f32", "n"), kiln.TensorArg("y", "f32", "n", access="write")]
+
+
+def register_scale(engine, name, args=SCALE_ARGS):
+    params = [*(arg.name for arg in args), kiln.Param.expression("n")]
+    kernel = kiln.Kernel("scale", "scale.cu", "scale<1>", params=params, grid=[1], block=[32])
+    engine.register_op(name, args=args, kernels=[kernel], sources={"scale.cu": SCALE})
 
 
 def test_an_op_of_ones_own_becomes_an_operator_once():
-    source = "template <int> __global__ void scale(float a, const float* x, float* y, long long n) {}"
-    args = [kiln.ScalarArg("a", "f32"), kiln.TensorArg("x", "f32", "n"), kiln.TensorArg("y", "f32", "n", access="write")]
-    kiln.register_op("torch_test_scale", args=args, kernels=[own_kernel(["a", "x", "y"])], sources={"scale.cu": source})
+    register_scale(kiln.default_engine(), "torch_test_scale")
     kiln.torch.register("torch_test_scale")
-    kiln.torch.register("torch_test_scale")
-    kept = kiln.default_engine()
-    try:
-        kiln.set_default_engine(kiln.Engine())
-        kiln.register_op("torch_test_scale", args=args[1:], kernels=[own_kernel(["x", "y"])], sources={"scale.cu": source})
-        with pytest.raises(kiln.InvalidArgumentError, match="torch_test_scale has other arguments already"):
-            kiln.torch.register("torch_test_scale")
-    finally:
-        kiln.set_default_engine(kept)
+    kiln.torch.register("torch_test_scale", kiln.default_engine())
     operator = torch.ops.kiln.torch_test_scale
     assert str(operator.functional._schema) == "kiln::torch_test_scale.functional(float a, Tensor x) -> Tensor"
     with pytest.raises(kiln.InvalidArgumentError, match='torch_test_scale: argument "x": expected a tensor on a CUDA device'):
         operator(2.0, torch.zeros(4), torch.zeros(4))
+
+
+def noting(engine, name, seen, what):
+    """Has the engine note launches of an op of its own in place of launching."""
+    register_scale(engine, name)
+    vars(engine.launchers)[name] = lambda *_: seen.append(what)
+
+
+def test_an_operator_launches_the_kernel_of_the_engine_that_it_is_of():
+    name, seen, first, second = "torch_test_two", [], kiln.Engine(), kiln.Engine()
+    noting(first, name, seen, "first")
+    noting(second, name, seen, "second")
+    call = lambda: torch.ops.kiln.torch_test_two(2.0, torch.zeros(4), torch.zeros(4))  # noqa: E731
+    kiln.torch.register(name, first)
+    call()
+    kept = kiln.default_engine()
+    try:
+        kiln.set_default_engine(second)
+        call()
+        with pytest.raises(kiln.InvalidArgumentError, match=f"{name} is the op of another engine, which is open.*give the op another name"):
+            kiln.torch.register(name)
+        call()
+    finally:
+        kiln.set_default_engine(kept)
+    assert seen == ["first"] * 3
+    first.close()
+    with pytest.raises(kiln.InvalidArgumentError, match="the engine was closed"):
+        call()
+    kiln.torch.register(name, second)
+    call()
+    assert seen == ["first"] * 3 + ["second"]
+    del second
+    with pytest.raises(kiln.InvalidArgumentError, match=f"{name}: the engine .* was dropped; register it anew"):
+        call()
+
+
+def test_an_operator_keeps_the_arguments_that_it_was_first_registered_with():
+    name = "torch_test_arguments"
+    with kiln.Engine() as first:
+        register_scale(first, name)
+        kiln.torch.register(name, first)
+    with kiln.Engine() as second:
+        register_scale(second, name, SCALE_ARGS[1:])
+        with pytest.raises(kiln.InvalidArgumentError, match=f"{name} has other arguments already"):
+            kiln.torch.register(name, second)
+
+
+def test_a_built_in_operator_is_of_the_default_engine():
+    seen, kept = [], kiln.default_engine()
+    x, w = torch.zeros(2, 64).bfloat16(), torch.zeros(64).bfloat16()
+    with kiln.Engine() as mine:
+        kiln.torch.register("rmsnorm", mine)
+        vars(mine.launchers)["rmsnorm"] = lambda *_: seen.append("mine")
+        try:
+            kiln.set_default_engine(mine)
+            torch.ops.kiln.rmsnorm(x, w, 1e-6, torch.empty_like(x))
+        finally:
+            kiln.set_default_engine(kept)
+    with pytest.raises(kiln.InvalidArgumentError, match='rmsnorm: argument "x": expected a tensor on a CUDA device'):
+        torch.ops.kiln.rmsnorm(x, w, 1e-6, torch.empty_like(x))
+    assert seen == ["mine"]
 
 
 def fake(*shape, dtype=torch.bfloat16):

@@ -15,9 +15,12 @@ from .. import _engine, _registry
 from . import _register
 
 
-def register(name: str) -> None:
-    """Makes an op of the shared engine's own, one of kiln.register_op, an operator too. A second time does nothing."""
-    _register.register(_engine.default_engine().op(name))
+def register(name: str, engine: _engine.Engine | None = None) -> None:
+    """Makes an op of an engine's own, one of register_op, an operator too. It launches that engine's kernel, whichever is the default engine
+    later. A second time does nothing; another engine's op of the name is refused while the first engine is open. engine: the default one."""
+    owner = _engine.default_engine() if engine is None else engine
+    op = owner.op(name)
+    _register.register(op, None if op in _registry.ops() else owner)
 
 
 for _op in _registry.ops():

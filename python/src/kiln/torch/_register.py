@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import keyword
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .. import _outputs, _shapes
 from .._dtypes import DTYPES
-from .._engine import fast
+from .._engine import Engine, fast
 from .._errors import InvalidArgumentError
 from .._producers import host_view
 from .._registry import Op
@@ -20,7 +22,26 @@ from ._schema import PLAIN, Overload, is_disguised, overloads
 _TAGS = (torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order))
 
 _library = torch.library.Library("kiln", "FRAGMENT")
-_registered: dict[str, Op] = {}
+
+
+@dataclass
+class Owner:
+    """Whose kernel an operator launches. engine: None for a built-in op, which the default engine of the moment launches."""
+
+    op: Op
+    engine: weakref.ref[Engine] | None
+
+    def launchers(self) -> Any:
+        """Of the engine that registered an op of its own."""
+        engine = None if self.engine is None else self.engine()
+        if engine is None:
+            raise InvalidArgumentError(
+                f"{self.op.name}: the engine whose op torch.ops.kiln.{self.op.name} is was dropped; register it anew"
+            )
+        return engine.launchers
+
+
+_registered: dict[str, Owner] = {}
 
 
 def _by_name(overload: Overload, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,21 +204,26 @@ def implement(op: Op, launch: Callable[..., None], key: str, library: torch.libr
         (library or _library).impl(overload.name, kernel, key)
 
 
-def _launcher(op: Op) -> Callable[..., None]:
-    """The launcher of the default engine, which is made at the first call, and may be replaced."""
+def _launcher(op: Op, owner: Owner) -> Callable[..., None]:
+    """The owner's launcher, which is made at the first call, and may be another's later."""
     name = op.name
     in_host_memory = [place for place, arg in enumerate(op.args) if arg.host_memory]
 
     def launch(*values: Any) -> None:
         getattr(fast, name)(*values)
 
+    def launch_own(*values: Any) -> None:
+        getattr(owner.launchers(), name)(*values)
+
+    chosen = launch if owner.engine is None else launch_own
+
     def launch_with_host_memory(*values: Any) -> None:
         seen = list(values)
         for place in in_host_memory:
             seen[place] = host_view(seen[place])
-        getattr(fast, name)(*seen)
+        chosen(*seen)
 
-    return launch_with_host_memory if in_host_memory else launch
+    return launch_with_host_memory if in_host_memory else chosen
 
 
 def _check_names(op: Op) -> None:
@@ -206,23 +232,40 @@ def _check_names(op: Op) -> None:
             raise InvalidArgumentError(f"{op.name}: PyTorch takes no {what} called {name!r}, which is no identifier of Python's")
 
 
-def register(op: Op) -> None:
-    """Makes an op a PyTorch operator. Once is enough, and a second time does nothing."""
+def _again(op: Op, known: Owner, engine: Engine) -> None:
+    """The operator of an engine that is there no longer becomes another's. No operator is of two at once."""
+    owner = None if known.engine is None else known.engine()
+    if owner is engine:
+        return
+    if owner is not None and owner.handle is not None:
+        raise InvalidArgumentError(
+            f"torch.ops.kiln.{op.name} is the op of another engine, which is open, and there is one operator of a name: close that engine, or "
+            "give the op another name"
+        )
+    if known.op.args != op.args:
+        raise InvalidArgumentError(f"torch.ops.kiln.{op.name} has other arguments already: an operator stays what it was first")
+    known.engine = weakref.ref(engine)
+
+
+def register(op: Op, engine: Engine | None = None) -> None:
+    """Makes an op a PyTorch operator: a built-in one, of whichever engine is the default one, or an engine's own. Once is enough, and a second
+    time does nothing."""
     if op.name in _registered:
-        if _registered[op.name].args != op.args:
-            raise InvalidArgumentError(f"torch.ops.kiln.{op.name} has other arguments already: an operator stays what it was first")
+        if engine is not None:
+            _again(op, _registered[op.name], engine)
         return
     _check_names(op)
+    owner = Owner(op, None if engine is None else weakref.ref(engine))
     forms = overloads(op)
     for overload in forms:
         _library.define(overload.schema, tags=_TAGS)
         torch.library.register_fake(f"kiln::{overload.name}", _fake(overload), lib=_library)
     # Of any device: what lies on none that a kernel can reach, the library refuses by the argument's name.
-    implement(op, _launcher(op), "CompositeExplicitAutograd")
+    implement(op, _launcher(op, owner), "CompositeExplicitAutograd")
     if any(is_disguised(arg) for arg in op.args):
         _library.impl(forms[0].name, _decomposition(forms[0]), "CompositeImplicitAutograd")
     for overload in forms:
         # torch 2.11's compiler stumbles where it takes what is returned out of an operator that writes, and nothing to write was given.
         if overload.returned and any(arg.is_mutated for arg in overload.args):
             _library.impl(overload.name, _composition(overload), "CompositeImplicitAutograd")
-    _registered[op.name] = op
+    _registered[op.name] = owner
