@@ -41,6 +41,25 @@ def test_a_plan_wants_all_arguments(machine, engine):
         plan.launch(1, 2)
 
 
+def test_what_a_plan_makes_is_as_it_was_planned(machine, engine):
+    plan, unlike = kiln.plan(GEMM, *specs(3)), "the plan is for \\[3, 512\\], found "
+    for m in (2, 5, 0):
+        x, w, out = arrays(m)
+        with pytest.raises(kiln.InvalidArgumentError, match=f'^{GEMM}: argument "x": {unlike}\\[{m}, 512\\]: make a plan for that'):
+            plan(x, w)
+    with pytest.raises(kiln.InvalidArgumentError, match=f"{unlike}\\[1536\\]"):
+        plan(Array((1536,), "bf16"), w)
+    with pytest.raises(kiln.InvalidArgumentError, match="no memory is allocated for tensors of machine"):
+        plan(*arrays(3)[:2])  # All that stands in the way.
+    assert machine.launches() == []
+    plan = kiln.plan("rmsnorm_fp32", TensorSpec((3, 64), "f32"), TensorSpec((64,), "f32"), 1e-6)
+    with pytest.raises(kiln.InvalidArgumentError, match='^rmsnorm_fp32: argument "x": the plan is for f32, found bf16'):
+        plan(Array((3, 64), "bf16"), Array((64,), "f32"), 1e-6)
+    for wrong, said in ((3, "is no tensor"), (None, "must be given")):
+        with pytest.raises(kiln.InvalidArgumentError, match=said):
+            plan(wrong, Array((64,), "f32"), 1e-6)
+
+
 def test_a_plan_ends_with_its_engine(machine, cache):
     with kiln.Engine(driver=machine.driver, cache_root=cache) as engine:
         plan = engine.plan(GEMM, *specs())

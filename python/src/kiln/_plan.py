@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _calls, _native, _producers, _short, _signature
-from ._errors import InvalidArgumentError
+from . import _calls, _native, _producers, _shapes, _short, _signature
+from ._dtypes import dtype_name
+from ._errors import Error, InvalidArgumentError
 from ._launch_options import LaunchOptions
 from ._registry import Op
 
@@ -14,11 +15,58 @@ if TYPE_CHECKING:
     from ._engine import Engine
 
 
+class _Makes:
+    """What a plan's calls must agree with where they leave outputs out: an output that is made as its inputs say would not be as the plan has it."""
+
+    def __init__(self, op: Op, values: Sequence[Any]) -> None:
+        self.op = op
+        place_of = _signature.places(op)
+        self.outputs = [place_of[arg.name] for arg in _shapes.allocatable(op)]
+        self.shapes = {place: _shape(values[place]) for place in (place_of[arg.name] for arg in _shapes.shape_sources(op))}
+        names = {_shapes.dtype_source(op, arg) for arg in _shapes.allocatable(op)}
+        self.dtypes = {place_of[name]: _dtype(values[place_of[name]]) for name in names if name is not None}
+
+    def check(self, values: Sequence[Any]) -> None:
+        for place in self.outputs:
+            if values[place] is None:
+                break
+        else:
+            return
+        for place, shape in self.shapes.items():
+            self._want(place, shape, _shape(values[place]))
+        for place, dtype in self.dtypes.items():
+            self._want(place, dtype, _dtype(values[place]))
+
+    def _want(self, place: int, planned: Any, found: Any) -> None:
+        if found is None or planned is None or planned == found:  # What says neither is refused where the output is made.
+            return
+        made = " and ".join(self.op.args[place].name for place in self.outputs)
+        raise InvalidArgumentError(
+            f'{self.op.name}: argument "{self.op.args[place].name}": the plan is for {planned}, found {found}: make a plan for that (where '
+            f"{made} is passed, the plan trusts its arguments)"
+        )
+
+
+def _shape(tensor: Any) -> list[int] | None:
+    try:
+        return list(_producers.producer_of(tensor).shape_of(tensor))
+    except Error:
+        return None
+
+
+def _dtype(tensor: Any) -> str | None:
+    try:
+        return dtype_name(_producers.producer_of(tensor).dtype_of(tensor))
+    except (Error, ValueError):
+        return None
+
+
 class Plan(_native.Unique):
     """Launches with nothing left to look up: it packs parameters and makes one driver call for each kernel.
 
     Only pointers, strides and scalars may differ from those that it was made with, and which optional arguments are there may not. That is
-    checked where the engine checks (Engine(check=True), KILN_CHECK=1) and trusted otherwise.
+    checked where the engine checks (Engine(check=True), KILN_CHECK=1) and trusted otherwise; but where an output is left out, the inputs
+    from which its shape and dtype follow must have those of the plan.
     """
 
     def __init__(self, engine: Engine, op: Op, values: Sequence[Any], handle: Any) -> None:
@@ -28,6 +76,7 @@ class Plan(_native.Unique):
         self._count = len(values)
         self._lazy = [place for place, arg in enumerate(op.args) if arg.may_be_lazy]
         self._launcher = _native.call("plan_launcher", handle)
+        self._makes = _Makes(op, values)
 
     @property
     def workspace_bytes(self) -> int:
@@ -53,6 +102,7 @@ class Plan(_native.Unique):
     def __call__(self, *args: Any, stream: Any = None, options: LaunchOptions | None = None, workspace: Any = None, **kwargs: Any) -> Any:
         """With the arguments of the op's function."""
         values = _signature.bind(self.op, args, kwargs)
+        self._makes.check(values)
         if stream is None and options is None and workspace is None and _short.launch(self.op, values, self._launcher):
             return _signature.results(self.op, values)
         return _signature.results(self.op, _calls.launch_plan(self._usable(), self.op, values, stream, options, workspace))
