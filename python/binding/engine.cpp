@@ -2,6 +2,7 @@
 
 #include "python/binding/engine.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -28,7 +29,7 @@ using Options = kiln_engine_options;
 template <class T>
 using Fields = std::map<std::string, T Options::*>;
 
-const Fields<const char*> kTexts = {
+const Fields<const char*> kPaths = {
     {"cache_root", &Options::cache_root}, {"nvrtc", &Options::nvrtc},
     {"driver", &Options::driver},         {"compile_worker", &Options::compile_worker},
     {"record", &Options::record},         {"trace", &Options::trace},
@@ -55,12 +56,13 @@ const Fields<std::uint64_t> kLimits = {
 };
 
 template <class T>
-bool set(Options& options, const Fields<T>& fields, const std::string& name, const Json& value) {
+bool set(Options& options, const Fields<T>& fields, const std::string& name, Json& value) {
   const auto field = fields.find(name);
   if (field == fields.end()) {
     return false;
   }
   if constexpr (std::is_same_v<T, const char*>) {
+    restore_path(value);
     options.*(field->second) = value.get_ref<const std::string&>().c_str();
   } else {
     options.*(field->second) = value.get<T>();
@@ -68,17 +70,22 @@ bool set(Options& options, const Fields<T>& fields, const std::string& name, con
   return true;
 }
 
+std::vector<const char*> paths(Json& list) {
+  std::for_each(list.begin(), list.end(), restore_path);
+  return texts(list);
+}
+
 Engine engine_create(const ffi::String& described, ffi::Optional<ffi::Function> log) {
-  const Json json = Json::parse(std::string(described));
+  Json json = Json::parse(std::string(described));
   Options options = KILN_INIT(kiln_engine_options);
   std::vector<const char*> layers;
   std::vector<const char*> keys;
-  for (const auto& [name, value] : json.items()) {
+  for (auto& [name, value] : json.items()) {
     if (name == "layers") {
-      layers = texts(value);
+      layers = paths(value);
     } else if (name == "trusted_keys") {
-      keys = texts(value);
-    } else if (!set(options, kTexts, name, value) && !set(options, kNumbers, name, value) &&
+      keys = paths(value);
+    } else if (!set(options, kPaths, name, value) && !set(options, kNumbers, name, value) &&
                !set(options, kTimes, name, value) && !set(options, kLimits, name, value)) {
       refuse("an engine has no option \"" + name + "\"");
     }
@@ -137,7 +144,7 @@ ffi::String engine_cache_layers(const Engine& engine) {
   for (std::size_t i = 0; i < count; ++i) {
     kiln_cache_layer layer = KILN_INIT(kiln_cache_layer);
     check(kiln_cache_layer_at(use.engine(), i, &layer));
-    layers.push_back({layer.path, layer.hits});
+    layers.push_back({path_in_json(layer.path), layer.hits});
   }
   return layers.dump();
 }

@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "python/binding/engine.hpp"
+#include "python/binding/error.hpp"
 
 namespace kiln::python {
 namespace {
@@ -112,8 +114,9 @@ void EngineLife::log_line(std::int32_t level, const char* message, void* user) {
   }
   const bool entered = life->enter();  // Not while it is being ended, which waits for this.
   try {
-    (*life->log_)(level, message);   // Plain, as tell_progress says of names.
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see above
+    const std::string line = in_words_of_python(message);
+    (*life->log_)(level, line.c_str());  // Plain, as tell_progress says of names.
+  } catch (const std::exception&) {      // NOLINT(bugprone-empty-catch): see above
   }
   if (entered && life->left_last()) {
     life->destroy_elsewhere();

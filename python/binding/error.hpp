@@ -4,10 +4,13 @@
 /// From a kiln_status to the exception that Python sees.
 
 #include <string>
+#include <utility>
 
 #include <tvm/ffi/error.h>
 
 #include <kiln/kiln.h>
+
+#include "python/binding/json.hpp"
 
 namespace kiln::python {
 
@@ -24,7 +27,7 @@ inline std::string in_words_of_python(std::string message) {
   replace("EngineOptions::", "kiln.Engine's option ");
   replace("Engine::prebuild", "kiln.Engine's prebuild");
   replace("LaunchOptions::", "");
-  return message;
+  return readable(std::move(message));
 }
 
 /// Throws for anything but KILN_OK. The kind is "kiln." and the status's name; src/kiln/_errors.py

@@ -125,7 +125,10 @@ class OpSpec {
 };
 
 void register_op(const Engine& engine, const ffi::String& described) {
-  const Json json = Json::parse(std::string(described));
+  Json json = Json::parse(std::string(described));
+  if (json.at("source_directory").is_string()) {
+    restore_path(json.at("source_directory"));
+  }
   const OpSpec spec(json);
   const Use use(engine);
   check(kiln_register_op(use.engine(), &spec.spec()));

@@ -124,7 +124,10 @@ void judge(kiln_status status, const Receivers& receivers) {
 // What became of it, as JSON; what could not be had is part of that.
 void warmup(const ffi::PackedArgs& args, ffi::Any* result) {
   constexpr int kFirstCall = 3;
-  const Json asked = Json::parse(args[1].cast<std::string>());
+  Json asked = Json::parse(args[1].cast<std::string>());
+  if (asked.at("manifest").is_string()) {
+    restore_path(asked.at("manifest"));
+  }
   const std::vector<const char*> ops = texts(asked.at("ops"));
   Receivers receivers{.progress = args[2].cast<ffi::Function>()};
   const auto engine = args[0].cast<Engine>();

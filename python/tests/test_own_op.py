@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 from machine import Array
 
 import kiln
-from kiln import Kernel, Param, ScalarArg, TensorArg, _calls, _short
+from kiln import Kernel, Param, ScalarArg, TensorArg, TensorSpec, _calls, _short
 
 SOURCE = """
 template <int BLOCK>
@@ -106,21 +107,128 @@ def test_a_shape_with_commas_in_an_expression_is_read():
     assert _axes("m, max(m, 2), 512") == ("m", "max(m, 2)", 512)
 
 
+def kernel(**changes):
+    described = {"params": ["a", "x", "y", "out"], "grid": [1], "block": [1]}
+    return Kernel("k", "axpy.cu", "k", **(described | changes))
+
+
+X = TensorArg("x", "f32", "n")
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"args": [3]}, "args are"),
-        ({"args": [kiln.ScalarArg("a", "f64")]}, "f64"),
-        ({"args": [kiln.TensorArg("x", "f32", ("n",))]}, "shape"),
-        ({"args": [kiln.TensorArg("x", "f32", "n", access="w")]}, "access"),
-        ({"args": [kiln.ScalarArg("stream", "f32")]}, "stream"),
-        ({"kernels": [3]}, "kernels are"),
-        ({"kernels": kiln.Kernel("k", "axpy.cu", "k", params=[], grid=["1"] * 4, block=[1])}, "at most three"),
-        ({"kernels": kiln.Kernel("k", "axpy.cu", "k", params=[], grid="1", block=[1])}, "at most three"),
-        ({"kernels": kiln.Kernel("k", "axpy.cu", "k", params=[3], grid=[1], block=[1])}, "params are"),
-        ({"options": "-G"}, "options"),
+        ({"args": 3}, "args must be a list of kiln.TensorArg and kiln.ScalarArg, found 3"),
+        ({"args": X}, "args must be a list of .*, found TensorArg"),
+        ({"args": [3]}, "args must be a list of .*, found 3 in it"),
+        ({"args": [X, X]}, '2 arguments are called "x"; give each a name of its own'),
+        ({"args": [TensorArg(3, "f32", "n")]}, "an argument's name must be a str, found 3"),
+        ({"args": [TensorArg("", "f32", "n")]}, "an argument's name must be a name, found ''"),
+        ({"args": [ScalarArg("a", "f64")]}, "type must be .*\"f32\".*, found 'f64'"),
+        ({"args": [TensorArg("x", "f32", ("n",))]}, "shape must be a str, found \\('n',\\)"),
+        ({"args": [TensorArg("x", "f32", "n", access="w")]}, "access must be .*\"write\".*, found 'w'"),
+        ({"args": [TensorArg("x", "f32", "n", alignment="16")]}, "alignment must be a whole number, .*, found '16'"),
+        ({"args": [TensorArg("x", "f32", "n", constant="no")]}, "constant must be True or False, found 'no'"),
+        ({"args": [TensorArg("x", "f32", "n", summary="\ud800")]}, "summary must be text that UTF-8 can hold"),
+        ({"args": [ScalarArg("stream", "f32")]}, 'argument "stream": every function takes stream, .* another name'),
+        ({"kernels": 3}, "kernels must be a list of kiln.Kernel, found 3"),
+        ({"kernels": [3]}, "kernels must be a list of kiln.Kernel, found 3 in it"),
+        ({"kernels": kernel(grid=["1"] * 4)}, "grid must be of at most three axes, found"),
+        ({"kernels": kernel(grid="1")}, "grid must be a list of .*, found '1'"),
+        ({"kernels": kernel(block=[1.5])}, "block must be a list of .*, found 1.5 in it"),
+        ({"kernels": kernel(params=[3])}, "params must be a list of .*, found 3 in it"),
+        ({"kernels": kernel(params=["z"])}, '"z", which is no argument; the arguments are a, x, y, out; see kiln.Param'),
+        ({"kernels": kernel(params=[Param(99)])}, "a Param must be one that its own functions made"),
+        ({"kernels": kernel(dynamic_shared_bytes=1.5)}, "dynamic_shared_bytes must be a whole number or an expression"),
+        ({"kernels": kernel(cooperative=1)}, "cooperative must be True or False, found 1"),
+        ({"sources": [SOURCE]}, "sources must be a dict"),
+        ({"sources": {"axpy.cu": 3}}, 'source "axpy.cu": its text must be a str, found 3'),
+        ({"sources": {"axpy.cu": None}}, "without a text it is a file of source_directory, which was not passed"),
+        ({"options": "-G"}, "options must be a list of str, found '-G'"),
+        ({"options": [3]}, "options must be a list of str, found 3 in it"),
+        ({"summary": 3}, "summary must be a str, found 3"),
+        ({"workspace_bytes": 1.5}, 'workspace_bytes must be a whole number or an expression such as "4 \\* n", found 1.5'),
+        ({"min_compute_capability": "90"}, "min_compute_capability must be a whole number, .*, found '90'"),
+        ({"pdl": "yes"}, "pdl must be True or False, found 'yes'"),
     ],
 )
-def test_what_is_no_part_of_a_description_is_named(machine, engine, changed, said):
-    with pytest.raises(kiln.InvalidArgumentError, match=f"axpy: .*{said}"):
+def test_what_is_no_part_of_a_description_is_named_with_what_was_found(engine, changed, said):
+    with pytest.raises(kiln.InvalidArgumentError, match=f'^op "py_axpy".*{said}'):
         register(engine, **changed)
+    assert "py_axpy" not in engine.op_names()
+
+
+@pytest.mark.parametrize("name", [3, b"axpy", "a\0b", "\ud800"])
+def test_a_name_that_is_none_is_shown(engine, name):
+    with pytest.raises(kiln.InvalidArgumentError, match="name must be .*, found") as caught:
+        engine.register_op(name, args=[X], kernels=[], sources={})
+    assert str(caught.value).isprintable()
+
+
+def test_a_description_may_come_from_generators(machine, engine):
+    axpy = register(
+        engine,
+        args=(arg for arg in [ScalarArg("a", "f32"), X, TensorArg("y", "f32", "n"), TensorArg("out", "f32", "n", access="write")]),
+        kernels=(
+            Kernel(
+                "axpy",
+                "axpy.cu",
+                "axpy<256>",
+                params=iter(["a", "x", "y", "out", Param.expression("n")]),
+                grid=iter([1]),
+                block=iter([256]),
+            )
+            for _ in range(1)
+        ),
+    )
+    axpy(2.0, *(Array((8,), "f32") for _ in range(2)), out=Array((8,), "f32"))
+    assert machine.launches()[0].block == (256, 1, 1)
+
+
+def deriving(engine, extent, symbol="n"):
+    """An op whose output has this extent."""
+    name = f"py_deriving_{len(engine.op_names())}"
+    args = [TensorArg("x", "f32", f"{symbol}, 4"), TensorArg("y", "f32", extent, access="write")]
+    kernels = [Kernel("k", "k.cu", "k<1>", params=["x", "y"], grid=[1], block=[1])]
+    engine.register_op(name, args=args, kernels=kernels, sources={"k.cu": "template <int> __global__ void k(const float* x, float* y) {}"})
+    return name
+
+
+def rows(count):
+    return TensorSpec((count, 4), "f32")
+
+
+@pytest.mark.parametrize(
+    ("extent", "count", "said"),
+    [
+        ("n - 4", 2, "n - 4 is -2, where n is 2"),
+        ("-n", 8, "-n is -8, where n is 8"),
+        ("8 / n", 0, "8 / n divides by zero, where n is 0"),
+        ("ceil_div(8, n)", 0, "ceil_div\\(8, n\\) divides by zero, where n is 0"),
+        ("n % (n - 8)", 8, "divides by zero, where n is 8"),
+        ("n * n * n * n", 1 << 20, "is 1208925819614629174706176, where n is 1048576"),
+    ],
+)
+def test_shapes_that_give_an_output_none_are_answered_and_not_raised(engine, extent, count, said):
+    name = deriving(engine, extent)
+    assert not engine.can_use(name, rows(count))
+    assert re.search(f'^{name}: argument "y": .*{said}', engine.why_not(name, rows(count)))
+    for ask in (engine.plan, engine.workspace_bytes, engine.prefetch, engine.launch):
+        with pytest.raises(kiln.InvalidArgumentError, match=f'^{name}: argument "y": .*{said}'):
+            ask(name, rows(count))
+
+
+@pytest.mark.parametrize(
+    ("extent", "count", "value"),
+    [("(n - 9) / 2 + 8", 4, 6), ("(n - 9) % 2 + 8", 4, 7), ("ceil_div(n - 9, 2) + 8", 4, 6), ("max(n, 07) * 2", 3, 14), ("n - -2", 3, 5)],
+)
+def test_what_is_worked_out_is_what_the_library_works_out(engine, extent, count, value):
+    name = deriving(engine, extent)
+    assert engine.why_not(name, rows(count)) == ""
+    assert engine.why_not(name, rows(count), y=TensorSpec((value,), "f32")) == ""
+    assert f"= {value}, found [{value + 1}]" in engine.why_not(name, rows(count), y=TensorSpec((value + 1,), "f32"))
+
+
+@pytest.mark.parametrize("symbol", ["class", "None", "ceil4", "_"])
+def test_a_symbol_may_be_called_what_python_keeps_for_itself(engine, symbol):
+    assert engine.why_not(deriving(engine, f"{symbol} + 1", symbol), rows(3)) == ""

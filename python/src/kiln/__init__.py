@@ -6,11 +6,10 @@ the engine that the functions share is made when one is first called. docs/pytho
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _ops, _tracing
+from . import _ops, _text, _tracing
 from ._engine import Engine, default_engine, set_default_engine
 from ._errors import (
     ArgumentTypeError,
@@ -70,7 +69,7 @@ def warmup(
     calls: Iterable[Call] = (),
     *,
     ops: Iterable[str] = (),
-    manifest: str | os.PathLike[str] | None = None,
+    manifest: _text.Path | None = None,
     jobs: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
     strict: bool = True,
@@ -107,11 +106,11 @@ def register_op(
     args: Sequence[OwnArg],
     kernels: Sequence[Kernel],
     sources: Mapping[str, str | None],
-    source_directory: str | os.PathLike[str] | None = None,
+    source_directory: _text.Path | None = None,
     summary: str = "",
     family: str = "own",
     options: Sequence[str] = (),
-    workspace_bytes: str | None = None,
+    workspace_bytes: str | int | None = None,
     min_compute_capability: int = 90,
     pdl: bool = False,
 ) -> Callable[..., Any]:

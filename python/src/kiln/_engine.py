@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from . import _calls, _describe, _native, _registry, _short, _signature, _spec
+from . import _calls, _describe, _native, _own_op_checks, _registry, _short, _signature, _spec, _text
 from ._errors import ArgumentTypeError, InvalidArgumentError, OutsideContract
 from ._launch_options import OFF, ON, LaunchOptions
-from ._own_op import Kernel, OwnArg, check_parts, describe
+from ._own_op import Kernel, OwnArg, OwnOp, describe
 from ._plan import Plan
 from ._ready import Call, PrebuildReport, Prefetch, WarmupReport, prebuild, warmup
 from ._registry import Op
@@ -88,24 +88,24 @@ class Engine(_native.Unique):
     def __init__(
         self,
         *,
-        cache_root: str | os.PathLike[str] | None = None,
-        layers: Sequence[str | os.PathLike[str]] = (),
-        trusted_keys: Sequence[str | os.PathLike[str]] = (),
+        cache_root: _text.Path | None = None,
+        layers: Sequence[_text.Path] = (),
+        trusted_keys: Sequence[_text.Path] = (),
         cache_max_bytes: int | None = None,
         cache_max_age_seconds: int | None = None,
         cache_group_shared: bool | None = None,
         cache_allow_world_writable: bool | None = None,
         exact_toolchain: bool | None = None,
         jit: Literal["allow", "warn", "forbid"] | None = None,
-        nvrtc: str | os.PathLike[str] | None = None,
-        driver: str | os.PathLike[str] | None = None,
-        compile_worker: str | os.PathLike[str] | None = None,
+        nvrtc: _text.Path | None = None,
+        driver: _text.Path | None = None,
+        compile_worker: _text.Path | None = None,
         compile_in_process: bool | None = None,
         compile_jobs: int | None = None,
         compile_timeout_seconds: int | None = None,
         compile_wait_seconds: int | None = None,
-        record: str | os.PathLike[str] | None = None,
-        trace: str | os.PathLike[str] | None = None,
+        record: _text.Path | None = None,
+        trace: _text.Path | None = None,
         pdl: bool | None = None,
         check: bool | None = None,
         capture_misses: Literal["load", "error"] | None = None,
@@ -121,24 +121,24 @@ class Engine(_native.Unique):
         if checks and log is None:
             _show_launches()
         options = {
-            "cache_root": _path(cache_root),
-            "layers": _paths("layers", layers),
-            "trusted_keys": _paths("trusted_keys", trusted_keys),
+            "cache_root": _text.path("cache_root", cache_root),
+            "layers": _text.paths("layers", layers),
+            "trusted_keys": _text.paths("trusted_keys", trusted_keys),
             "cache_max_bytes": _count("cache_max_bytes", cache_max_bytes, 64),
             "cache_max_age_seconds": _count("cache_max_age_seconds", cache_max_age_seconds, 64),
             "cache_group_shared": _switch("cache_group_shared", cache_group_shared),
             "cache_allow_world_writable": _switch("cache_allow_world_writable", cache_allow_world_writable),
             "exact_toolchain": _switch("exact_toolchain", exact_toolchain),
             "jit": _choice("jit", jit, _JIT),
-            "nvrtc": _path(nvrtc),
-            "driver": _path(driver),
-            "compile_worker": _path(compile_worker),
+            "nvrtc": _text.path("nvrtc", nvrtc),
+            "driver": _text.path("driver", driver),
+            "compile_worker": _text.path("compile_worker", compile_worker),
             "compile_in_process": _switch("compile_in_process", compile_in_process),
             "compile_jobs": _count("compile_jobs", compile_jobs, 31),
             "compile_timeout_seconds": _count("compile_timeout_seconds", compile_timeout_seconds, 63, -1),
             "compile_wait_seconds": _count("compile_wait_seconds", compile_wait_seconds, 63, -1),
-            "record": _path(record),
-            "trace": _path(trace),
+            "record": _text.path("record", record),
+            "trace": _text.path("trace", trace),
             "pdl": _switch("pdl", pdl),
             "check": _switch("check", check),
             "capture_misses": _choice("capture_misses", capture_misses, _CAPTURE_MISSES),
@@ -188,7 +188,7 @@ class Engine(_native.Unique):
         try:
             return _registry.op(name)
         except KeyError:
-            _native.call("op_can_use", self._usable(), name)  # Raises: the library knows what is near.
+            _native.call("op_can_use", self._usable(), _text.printable(name))  # Raises: the library knows what is near.
             raise
 
     def op_names(self) -> list[str]:
@@ -242,7 +242,7 @@ class Engine(_native.Unique):
         calls: Iterable[Call] = (),
         *,
         ops: Iterable[str] = (),
-        manifest: str | os.PathLike[str] | None = None,
+        manifest: _text.Path | None = None,
         jobs: int = 0,
         progress: Callable[[int, int, str], None] | None = None,
         strict: bool = True,
@@ -250,7 +250,7 @@ class Engine(_native.Unique):
         """Finds or compiles, several at a time, what the calls, every kernel of `ops` for this device's best target, and the manifest's kernels
         need, and loads it into the current context. What cannot be had stops nothing else; at the end it is the first one's exception or,
         without `strict`, in the report's failures. An exception of `progress` ends it early, and is raised here."""
-        return warmup(self._usable(), self.op, calls, ops, _path(manifest), jobs, progress, strict)
+        return warmup(self._usable(), self.op, calls, ops, _text.path("manifest", manifest), jobs, progress, strict)
 
     def prebuild(
         self,
@@ -276,7 +276,7 @@ class Engine(_native.Unique):
 
     def cache_layers(self) -> list[tuple[str, int]]:
         """What the cache asks, in order, and how often it found what it wanted there: the writable root, then directories and packs."""
-        return [(path, hits) for path, hits in json.loads(_native.call("engine_cache_layers", self._usable()))]
+        return [(_text.path_told(path), hits) for path, hits in json.loads(_native.call("engine_cache_layers", self._usable()))]
 
     def device_targets(self) -> list[str]:
         """The targets that the current context's device runs, best first: ["sm_90a", "sm_90"]."""
@@ -299,24 +299,21 @@ class Engine(_native.Unique):
         args: Sequence[OwnArg],
         kernels: Sequence[Kernel],
         sources: Mapping[str, str | None],
-        source_directory: str | os.PathLike[str] | None = None,
+        source_directory: _text.Path | None = None,
         summary: str = "",
         family: str = "own",
         options: Sequence[str] = (),
-        workspace_bytes: str | None = None,
+        workspace_bytes: str | int | None = None,
         min_compute_capability: int = 90,
         pdl: bool = False,
     ) -> Callable[..., Any]:
         """Adds an op with CUDA source of one's own, and returns its function. A source whose text is None is a file of `source_directory`, and
         read with everything that it includes in quotes. See docs/python.md for an example, and kiln.h for what the expressions may hold."""
-        if isinstance(kernels, Kernel):
-            kernels = [kernels]
-        args, kernels = list(args), list(kernels)
-        check_parts(name, args, kernels, options)
-        folder = _path(source_directory)
-        workspace_bytes = None if workspace_bytes is None else str(workspace_bytes)
+        folder = _text.path("source_directory", source_directory)
         described, op = describe(
-            name, args, kernels, sources, folder, summary, family, options, workspace_bytes, min_compute_capability, pdl
+            _own_op_checks.checked(
+                OwnOp(name, args, kernels, sources, folder, summary, family, options, workspace_bytes, min_compute_capability, pdl)
+            )
         )
         _native.call("register_op", self._usable(), json.dumps(described))
         self._own[name] = op
@@ -327,16 +324,6 @@ class Engine(_native.Unique):
         launch.__name__ = launch.__qualname__ = name
         _describe.describe_function(launch, op)
         return launch
-
-
-def _path(path: str | os.PathLike[str] | None) -> str | None:
-    return None if path is None else os.fsdecode(path)
-
-
-def _paths(what: str, paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    if isinstance(paths, (str, bytes, os.PathLike)):
-        raise ArgumentTypeError(f"{what} is {paths!r}; it must be a list of paths")
-    return [os.fsdecode(path) for path in paths]
 
 
 def _count(what: str, value: int | None, bits: int, least: int = 0) -> int | None:

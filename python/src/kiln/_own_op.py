@@ -10,16 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ._errors import InvalidArgumentError
 from ._registry import Access, Arg, Op, parse_dim
-from ._signature import DETAILS
 
 ScalarType = Literal["i32", "i64", "f32", "bool"]
 
-_TYPES = {"i32": 0, "i64": 1, "f32": 2, "bool": 3}
-_ACCESS = {"read": 0, "write": 1, "read_write": 2}
+TYPES = {"i32": 0, "i64": 1, "f32": 2, "bool": 3}
+ACCESS = {"read": 0, "write": 1, "read_write": 2}
 _CONSTANT, _OPTIONAL, _ROW_STRIDED, _HOST_MEMORY = 1, 2, 4, 8
-_DATA, _STRIDE, _SCALAR, _EXPRESSION, _WORKSPACE, _CONSTANTS_READY = 1, 2, 3, 4, 5, 6
+PARAM_SOURCES = _DATA, _STRIDE, _SCALAR, _EXPRESSION, _WORKSPACE, _CONSTANTS_READY = 1, 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -99,16 +97,33 @@ class Kernel:
     cooperative: bool = False
 
 
+@dataclass(frozen=True)
+class OwnOp:
+    """What register_op is given."""
+
+    name: str
+    args: Sequence[OwnArg]
+    kernels: Sequence[Kernel]
+    sources: Mapping[str, str | None]
+    source_directory: str | None
+    summary: str
+    family: str
+    options: Sequence[str]
+    workspace_bytes: str | int | None
+    min_compute_capability: int
+    pdl: bool
+
+
 def _arg(arg: OwnArg) -> dict[str, Any]:
     if isinstance(arg, ScalarArg):
-        return {"name": arg.name, "summary": arg.summary, "scalar_type": _TYPES[arg.type], "flags": _OPTIONAL * arg.optional}
+        return {"name": arg.name, "summary": arg.summary, "scalar_type": TYPES[arg.type], "flags": _OPTIONAL * arg.optional}
     flags = _CONSTANT * arg.constant + _OPTIONAL * arg.optional + _ROW_STRIDED * arg.row_strided + _HOST_MEMORY * arg.host_memory
     return {
         "name": arg.name,
         "summary": arg.summary,
         "dtypes": arg.dtypes,
         "shape": arg.shape,
-        "access": _ACCESS[arg.access],
+        "access": ACCESS[arg.access],
         "flags": flags,
         "alignment": arg.alignment,
     }
@@ -116,12 +131,8 @@ def _arg(arg: OwnArg) -> dict[str, Any]:
 
 def _param(param: Param | str, args: dict[str, OwnArg]) -> dict[str, Any]:
     if isinstance(param, str):
-        if param not in args:
-            raise InvalidArgumentError(
-                f'a parameter is called "{param}", which is no argument; there are {", ".join(args)}. See Param for the rest'
-            )
         return {"source": _SCALAR if isinstance(args[param], ScalarArg) else _DATA, "name": param}
-    return {"source": param.source, "name": param.name, "axis": param.axis, "type": _TYPES[param.type]}
+    return {"source": param.source, "name": param.name, "axis": param.axis, "type": TYPES[param.type]}
 
 
 def _kernel(kernel: Kernel, args: dict[str, OwnArg]) -> dict[str, Any]:
@@ -139,31 +150,6 @@ def _kernel(kernel: Kernel, args: dict[str, OwnArg]) -> dict[str, Any]:
     }
 
 
-def check_parts(name: Any, args: Sequence[OwnArg], kernels: Sequence[Kernel], options: Sequence[str]) -> None:
-    """InvalidArgumentError for what is of the wrong kind, which the library would not get to see."""
-
-    def want(fits: bool, what: str, found: Any) -> None:
-        if not fits:
-            raise InvalidArgumentError(f"register_op: {name}: {what}, found {found!r}")
-
-    want(isinstance(name, str) and "\0" not in name, "an op's name is a str", name)
-    want(not isinstance(options, str), "options are a list of str", options)
-    for arg in args:
-        want(isinstance(arg, (TensorArg, ScalarArg)), "args are TensorArg or ScalarArg", arg)
-        want(arg.name not in DETAILS, "an argument is called neither stream, options nor workspace", arg.name)
-        if isinstance(arg, ScalarArg):
-            want(arg.type in _TYPES, f"a scalar's type is one of {', '.join(_TYPES)}", arg.type)
-        else:
-            want(isinstance(arg.shape, str) and isinstance(arg.dtypes, str), "shape and dtypes are a str each", (arg.shape, arg.dtypes))
-            want(arg.access in _ACCESS, f"access is one of {', '.join(_ACCESS)}", arg.access)
-    for kernel in kernels:
-        want(isinstance(kernel, Kernel), "kernels are Kernel", kernel)
-        for extents in (kernel.grid, kernel.block, kernel.cluster):
-            want(not isinstance(extents, str) and len(extents) <= 3, "grid, block and cluster are lists of at most three", extents)
-        for param in kernel.params:
-            want(isinstance(param, (Param, str)), "params are Param or arguments' names", param)
-
-
 def _axes(shape: str) -> tuple[int | str, ...]:
     """Split at the commas that are in no parentheses."""
     axes, depth, start = [], 0, 0
@@ -172,7 +158,7 @@ def _axes(shape: str) -> tuple[int | str, ...]:
         if character == "," and depth == 0:
             axes.append(shape[start:place].strip())
             start = place + 1
-    return tuple(int(axis) if axis.isdigit() else axis for axis in axes if axis)
+    return tuple(int(axis) if axis.isascii() and axis.isdigit() else axis for axis in axes if axis)
 
 
 def _metadata(arg: OwnArg) -> Arg:
@@ -192,34 +178,29 @@ def _metadata(arg: OwnArg) -> Arg:
     )
 
 
-def describe(
-    name: str,
-    args: Sequence[OwnArg],
-    kernels: Sequence[Kernel],
-    sources: Mapping[str, str | None],
-    source_directory: str | None,
-    summary: str,
-    family: str,
-    options: Sequence[str],
-    workspace_bytes: str | None,
-    min_compute_capability: int,
-    pdl: bool,
-) -> tuple[dict[str, Any], Op]:
+def describe(own: OwnOp) -> tuple[dict[str, Any], Op]:
     """What the binding registers, and the op as this package describes ops."""
-    by_name = {arg.name: arg for arg in args}
+    by_name = {arg.name: arg for arg in own.args}
     described = {
-        "name": name,
-        "family": family,
-        "summary": summary,
-        "args": [_arg(arg) for arg in args],
-        "kernels": [_kernel(kernel, by_name) for kernel in kernels],
-        "sources": dict(sources),
-        "source_directory": source_directory,
-        "options": list(options),
-        "workspace_bytes": workspace_bytes,
-        "min_compute_capability": min_compute_capability,
-        "pdl": 1 if pdl else 0,
+        "name": own.name,
+        "family": own.family,
+        "summary": own.summary,
+        "args": [_arg(arg) for arg in own.args],
+        "kernels": [_kernel(kernel, by_name) for kernel in own.kernels],
+        "sources": dict(own.sources),
+        "source_directory": own.source_directory,
+        "options": list(own.options),
+        "workspace_bytes": None if own.workspace_bytes is None else str(own.workspace_bytes),
+        "min_compute_capability": own.min_compute_capability,
+        "pdl": 1 if own.pdl else 0,
     }
-    metadata = tuple(_metadata(arg) for arg in args)
-    op = Op(name, family, summary, metadata, min_compute_capability, (), tuple(sources), workspace_bytes is not None)
-    return described, op
+    return described, Op(
+        own.name,
+        own.family,
+        own.summary,
+        tuple(_metadata(arg) for arg in own.args),
+        own.min_compute_capability,
+        (),
+        tuple(own.sources),
+        own.workspace_bytes is not None,
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _calls, _errors, _native, _signature
 from ._registry import Op
+from ._text import is_text
 
 
 class Call:
@@ -83,6 +84,8 @@ def names(what: str, given: Iterable[str]) -> list[str]:
     for name in listed:
         if not isinstance(name, str):
             raise _errors.ArgumentTypeError(f"{what} has {name!r}; it must be a list of names")
+        if not is_text(name):
+            raise _errors.InvalidArgumentError(f"{what} has {name!r}, which names nothing: it holds a NUL or what UTF-8 cannot")
     return listed
 
 
