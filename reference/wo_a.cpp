@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kStep = 256;
 constexpr std::int64_t kVector = 8;
 constexpr std::int64_t kParts = 2;
-constexpr std::int64_t kWarps = 4;
+constexpr std::int64_t kWarps = 8;
 constexpr std::int64_t kSlice = 128;
 constexpr std::int64_t kBatchStep = 32;
 

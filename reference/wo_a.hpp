@@ -23,7 +23,7 @@ struct WoAShape {
 /// differ in one bit: 16, 8, 4, 2, 1. x: [g, d], w: [g, r, d]; m is 1.
 std::vector<Bf16> wo_a_gemv(const Bf16* x, const Bf16* w, const WoAShape& shape);
 
-/// d is cut into 2 parts, and a part into slices of 128, which 4 warps take in turn. A warp goes
+/// d is cut into 2 parts, and a part into slices of 128, which 8 warps take in turn. A warp goes
 /// through its slices in steps of 32 elements. A tensor core adds up the products of 16 of them
 /// from 0 (tensor_core.hpp), then those of the other 16, and each result is added to the warp's sum
 /// in fp32; the first 16 are elements 0, 1, 4 and 5 of every 8. Then the warps of a part are added

@@ -1,8 +1,8 @@
 // wo_a_bf16_small_batch, stored as MXFP8 alone.
 // May live here: this kernel alone.
 //
-// Two tiles of outputs share a cluster, so that a warp has 32 outputs of a token at the end, which
-// are a group. Launch: as wo_a_bf16_small_batch, but clusters of 4.
+// A warp has the 32 outputs of a tile at the end, of one token, which are a group. Launch: as
+// wo_a_bf16_small_batch.
 #pragma once
 
 #include "attention/wo_a_tile.cuh"
@@ -16,11 +16,11 @@ namespace kiln {
 
 // q: [m, g * r]. scales: see mxfp8.cuh. All else as wo_a_bf16_small_batch.
 template <int TOKENS, bool PDL>
-__global__ void __launch_bounds__(kTileThreads, TOKENS == 8 ? 3 : 2)
+__global__ void __launch_bounds__(kTileThreads, PDL ? WoATile<TOKENS>::kResident : 1)
     wo_a_bf16_small_batch_mxfp8(const bf16* x, int64 x_row_stride, int64 x_group_stride,
                                 const bf16* w, uint8* q, uint8* scales, int m, int g, int r, int d,
                                 bool constants_early) {
-  using Tile = WoATile<TOKENS, 2>;
+  using Tile = WoATile<TOKENS>;
   extern __shared__ uint4 wo_a_storage[];
   __shared__ typename Tile::Storage storage;
   launch_dependents<PDL>();

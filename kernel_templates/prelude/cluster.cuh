@@ -8,15 +8,25 @@
 
 namespace kiln {
 
-// All threads of all CTAs of the cluster meet here. Afterwards a thread sees what those of its CTA
-// wrote to shared memory, and the barriers that any of them made (init_byte_barrier); a barrier
-// that released more would wait for loads under way.
-__device__ __forceinline__ void cluster_barrier() {
-  __syncthreads();
+// All threads of all CTAs of the cluster meet here, in two steps: between them a thread goes on
+// with what needs none of the others. Afterwards it sees the barriers that any of them had made
+// (init_byte_barrier); an arrival that released more would wait for loads under way.
+__device__ __forceinline__ void arrive_at_cluster_barrier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_at_cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
+}
+
+// Both steps at once. A thread also sees what those of its CTA wrote to shared memory.
+__device__ __forceinline__ void cluster_barrier() {
+  __syncthreads();
+  arrive_at_cluster_barrier();
+  wait_at_cluster_barrier();
 }
 
 // A barrier whose phase ends when one thread has arrived and the bytes it expects have come in.

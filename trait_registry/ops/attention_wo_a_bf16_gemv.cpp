@@ -1,12 +1,11 @@
 #include <kiln/op.hpp>
 
-#include "trait_registry/ops/row_launch.hpp"
 #include "trait_registry/ops/wo_a_launch.hpp"
 
 namespace kiln::registry::ops {
 
-// A warp has one output, of which it loads up to 4096 weights before the wait, into 8 KiB of shared
-// memory.
+// A CTA is a warp and has one output, of which it has up to 4096 weights under way before the wait,
+// to 8 KiB of shared memory.
 Op attention_wo_a_bf16_gemv() {
   Op op;
   op.name = "wo_a_bf16_gemv";
@@ -31,15 +30,14 @@ Op attention_wo_a_bf16_gemv() {
       .source = "attention/wo_a_bf16_gemv.cuh",
       .instantiation = "kiln::wo_a_bf16_gemv<{PDL}>",
       .params = {Param::data("x"), Param::data("w"), Param::data("y"),
-                 Param::dim("g", ScalarType::kI32), Param::dim("r", ScalarType::kI32),
-                 Param::dim("d", ScalarType::kI32), Param::constants_ready()},
+                 Param::dim("r", ScalarType::kI32), Param::dim("d", ScalarType::kI32),
+                 Param::constants_ready()},
       .geometry =
           [](const Problem& problem, const Traits&) {
             Geometry geometry;
-            geometry.grid.x =
-                static_cast<std::uint32_t>(ceil_div(problem.dim("g") * problem.dim("r"), 2));
-            geometry.block.x = 64;
-            geometry.dynamic_shared_bytes = 2 * 8 * 1024;
+            geometry.grid.x = static_cast<std::uint32_t>(problem.dim("g") * problem.dim("r"));
+            geometry.block.x = 32;
+            geometry.dynamic_shared_bytes = 8 * 1024;
             return geometry;
           },
   }};

@@ -45,7 +45,7 @@ Op attention_wo_a_bf16_small_batch_mxfp8() {
                  Param::data("q"), Param::data("sf"), Param::dim("m", ScalarType::kI32),
                  Param::dim("g", ScalarType::kI32), Param::dim("r", ScalarType::kI32),
                  Param::dim("d", ScalarType::kI32), Param::constants_ready()},
-      .geometry = [](const Problem& problem, const Traits&) { return wo_a_geometry(problem, 2); },
+      .geometry = wo_a_geometry,
   }};
   op.choose = choose_wo_a;
   op.contract = wo_a_contract;

@@ -59,15 +59,16 @@ inline void choose_wo_a(const Problem& problem, Traits& traits) {
   traits.set("TOKENS", problem.dim("m") <= 8 ? 8 : 16);
 }
 
-/// Two CTAs have 16 outputs of all tokens, a half of d each, and each of their 4 warps 16 KiB of
-/// weights under way (kernel_templates/attention/wo_a_tile.cuh). `tiles` of them make a cluster.
-inline Geometry wo_a_geometry(const Problem& problem, std::uint32_t tiles) {
+/// Two CTAs, which are a cluster, have 32 outputs of all tokens, a half of d each, and each of
+/// their 8 warps 16 KiB of weights under way, 12 of them to shared memory
+/// (kernel_templates/attention/wo_a_tile.cuh).
+inline Geometry wo_a_geometry(const Problem& problem, const Traits& /*traits*/) {
   const std::int64_t outputs = problem.dim("m") == 0 ? 0 : problem.dim("g") * problem.dim("r");
   Geometry geometry;
-  geometry.grid.x = static_cast<std::uint32_t>(outputs / 16 * 2);
-  geometry.block.x = 128;
-  geometry.cluster.x = 2 * tiles;
-  geometry.dynamic_shared_bytes = 4 * 16 * 1024;
+  geometry.grid.x = static_cast<std::uint32_t>(outputs / 32 * 2);
+  geometry.block.x = 256;
+  geometry.cluster.x = 2;
+  geometry.dynamic_shared_bytes = 8 * 12 * 1024;
   return geometry;
 }
 

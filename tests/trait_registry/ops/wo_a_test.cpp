@@ -70,7 +70,7 @@ TEST_CASE("Other tokens and sizes are errors that say what is expected") {
   }
 }
 
-TEST_CASE("Every 16 outputs have two CTAs, with a half of d each, and a group of 32 a cluster") {
+TEST_CASE("Every 32 outputs have a cluster of two CTAs, with a half of d each") {
   const test::OpsFixture f;
   for (const std::string& name : kBatched) {
     for (const std::int64_t m : {1, 8, 9, 16}) {
@@ -79,18 +79,18 @@ TEST_CASE("Every 16 outputs have two CTAs, with a half of d each, and a group of
         Traits traits;
         const Geometry geometry = f.geometry(Call(name, m, 2, r, 512), traits);
         CHECK(traits["TOKENS"] == (m <= 8 ? 8 : 16));
-        CHECK(geometry.cluster.x == (name == kBatched[0] ? 2 : 4));
-        CHECK(std::int64_t{geometry.grid.x} * 16 == 2 * r * 2);
+        CHECK(geometry.cluster.x == 2);
+        CHECK(std::int64_t{geometry.grid.x} * 32 == 2 * r * 2);
         CHECK(geometry.grid.x % geometry.cluster.x == 0);
-        CHECK(geometry.block.x == 128);
-        CHECK(geometry.dynamic_shared_bytes == 64 * 1024);
+        CHECK(geometry.block.x == 256);
+        CHECK(geometry.dynamic_shared_bytes == 96 * 1024);
       }
     }
   }
   Traits traits;
   CHECK(f.geometry(Call(kBatched[0], 0, 2, 64, 512), traits).grid.x == 0);
   CHECK(f.geometry(Call(kBatched[1], 0, 2, 64, 512), traits).grid.x == 0);
-  CHECK(f.geometry(Call("wo_a_bf16_gemv", 1, 3, 7, 256), traits).grid.x == 11);
+  CHECK(f.geometry(Call("wo_a_bf16_gemv", 1, 3, 7, 256), traits).grid.x == 21);
   CHECK(f.geometry(Call("wo_a_bf16_gemv", 1, 0, 7, 256), traits).grid.x == 0);
 }
 
