@@ -55,7 +55,7 @@ float output_of(std::int64_t d, std::initializer_list<std::pair<std::size_t, flo
 }
 
 TEST_CASE(
-    "A batch's d is cut into 2 parts, their slices dealt to 4 warps, and their steps into 16") {
+    "A batch's d is cut into 2 parts, their slices dealt to 8 warps, and their steps into 16") {
   constexpr float kLarge = 0x1p30F;  // Swallows a 1 that it is added to.
   CHECK(output_of(512, {{0, kLarge}, {1, 1}, {512 - 1, -kLarge}}) == 0);
   // Elements 0, 1, 4 and 5 of every 8 of a step of 32 are one sum, the others another.
@@ -63,10 +63,11 @@ TEST_CASE(
   CHECK(output_of(512, {{0, kLarge}, {30, -kLarge}, {32, 1}}) == 1);
   CHECK(output_of(512, {{0, kLarge}, {30, -kLarge}, {5, 1}}) == 0);
   CHECK(output_of(512, {{0, kLarge}, {34, -kLarge}, {32, 1}}) == 0);  // The next step comes later.
-  // Of a part of 2048, warp 0 has [0, 128), [512, 640) and so on.
-  CHECK(output_of(4096, {{0, kLarge}, {512, -kLarge}, {128, 1}}) == 1);
-  CHECK(output_of(4096, {{0, kLarge}, {512, 1}, {640, -kLarge}}) == 0);
-  CHECK(output_of(4096, {{0, kLarge}, {512, 1}, {1024, -kLarge}}) == 0);
+  // Of a part of 2048, warp 0 has [0, 128) and [1024, 1152), warp 4 [512, 640).
+  CHECK(output_of(4096, {{0, kLarge}, {1024, -kLarge}, {128, 1}}) == 1);
+  CHECK(output_of(4096, {{0, kLarge}, {512, -kLarge}, {128, 1}}) == 0);
+  CHECK(output_of(4096, {{0, kLarge}, {1024, 1}, {1152, -kLarge}}) == 0);
+  CHECK(output_of(4096, {{0, kLarge}, {1024, 1}, {512, -kLarge}}) == 0);
   CHECK(output_of(4096, {{0, kLarge}, {2047, -kLarge}, {2048, 1}}) == 1);
   CHECK(output_of(4096, {{0, kLarge}, {2048, -kLarge}, {2000, 1}}) == 0);
 }
