@@ -30,7 +30,7 @@ Op attention_wo_a_bf16_small_batch() {
       .geometry = wo_a_geometry,
   }};
   op.choose = choose_wo_a;
-  op.contract = wo_a_contract;
+  op.contract = [](const Problem& problem) { return wo_a_contract(problem); };
   return op;
 }
 

@@ -22,9 +22,11 @@ inline ArgSpec wo_a_weights(const char* summary) {
   return arg;
 }
 
+constexpr std::int64_t kMostOutputs = std::numeric_limits<std::int32_t>::max();
+
 /// Empty, or what is wrong with d or with the number of outputs.
-inline std::string wrong_wo_a(const Problem& problem, std::int64_t d_multiple) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+inline std::string wrong_wo_a(const Problem& problem, std::int64_t d_multiple,
+                              std::int64_t most_outputs = kMostOutputs) {
   const std::int64_t d = problem.dim("d");
   const std::int64_t g = problem.dim("g");
   const std::int64_t r = problem.dim("r");
@@ -32,9 +34,10 @@ inline std::string wrong_wo_a(const Problem& problem, std::int64_t d_multiple) {
     return "d must be a positive multiple of " + std::to_string(d_multiple) + ", found " +
            std::to_string(d);
   }
-  return r == 0 || g <= kMost / r ? std::string()
-                                  : "g * r must be at most 2147483647, found " + std::to_string(g) +
-                                        " * " + std::to_string(r);
+  return r == 0 || g <= most_outputs / r
+             ? std::string()
+             : "g * r must be at most " + std::to_string(most_outputs) + ", found " +
+                   std::to_string(g) + " * " + std::to_string(r);
 }
 
 /// x of the small batch ops.
@@ -72,7 +75,7 @@ inline Geometry wo_a_geometry(const Problem& problem, const Traits& /*traits*/) 
   return geometry;
 }
 
-inline std::string wo_a_contract(const Problem& problem) {
+inline std::string wo_a_contract(const Problem& problem, std::int64_t most_outputs = kMostOutputs) {
   constexpr std::int64_t kMostTokens = 16;
   const std::int64_t m = problem.dim("m");
   const std::int64_t r = problem.dim("r");
@@ -82,7 +85,7 @@ inline std::string wo_a_contract(const Problem& problem) {
   if (r <= 0 || r % 64 != 0) {
     return "r must be a positive multiple of 64, found " + std::to_string(r);
   }
-  return wrong_wo_a(problem, 512);
+  return wrong_wo_a(problem, 512, most_outputs);
 }
 
 }  // namespace kiln::registry::ops

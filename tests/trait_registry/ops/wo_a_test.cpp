@@ -64,6 +64,11 @@ TEST_CASE("Other tokens and sizes are errors that say what is expected") {
           name + ": r must be a positive multiple of 64, found 96");
     CHECK(f.error(Call(name, 2, 2, 64, 768)) ==
           name + ": d must be a positive multiple of 512, found 768");
+    const bool batched = name == kBatched[0];
+    CHECK(
+        f.error(Call(name, 2, 1 << 22, 64, 512)) ==
+        (batched ? std::string() : name + ": g * r must be at most 268435455, found 4194304 * 64"));
+    CHECK(f.error(Call(name, 2, (1 << 22) - 1, 64, 512)).empty());
     Call off(name, 2, 2, 64, 512);
     off.x = Tensor(at(0), DType::kBF16, {2, 2, 512}, {1028, 512, 1});
     CHECK(f.error(off).find("each row to start on a 16-byte boundary") != std::string::npos);
