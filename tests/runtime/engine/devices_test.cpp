@@ -25,6 +25,46 @@ TEST_CASE("Each device of a mixed machine gets its own cubin and its own functio
   CHECK(launches[2].context == first);
 }
 
+TEST_CASE("A warm-up is for the device of the current context, whatever else the machine has") {
+  Machine machine;
+  machine.fake().set_devices({{.major = 9, .minor = 0}, {.name = "Fake B200", .major = 10}});
+  machine.fake().describe_kernel("scale_symbol", scale_param_bytes());
+  Engine engine(machine.options());
+  engine.register_op(scale_op());
+  plant(engine, "scale", "sm_90a", machine.cache_root());
+  plant(engine, "scale", "sm_100a", machine.cache_root());
+  const auto warm_up = [&](const ScaleCall& call) {
+    WarmupRequest request;
+    request.calls = {{engine.op("scale"), {call.x, call.bias, 1.0, call.out}}};
+    return engine.warmup(request);
+  };
+  const ScaleCall on_first(3, 64, 0);
+  const ScaleCall on_second(3, 64, 1);
+
+  CUcontext first = machine.enter(0);
+  CHECK(warm_up(on_first).loaded == 1);
+  // The other device's call is none for this context, and says so; nothing is loaded for it.
+  const WarmupReport astray = warm_up(on_second);
+  REQUIRE(astray.failed.size() == 1);
+  CHECK(contains(astray.failed[0].message, "make a context of device 1 current first"));
+  CHECK(astray.loaded == 0);
+  CUcontext second = machine.enter(1);
+  CHECK(warm_up(on_second).loaded == 1);
+  CHECK(warm_up(on_second).loaded == 0);
+  CHECK(machine.fake().count("cuLibraryLoadData") == 2);
+
+  on_second.launch(engine);
+  machine.fake().set_current(first);
+  on_first.launch(engine);
+  CHECK(machine.fake().count("cuLibraryLoadData") == 2);
+  const std::vector<fake::Launch> launches = machine.fake().launches();
+  REQUIRE(launches.size() == 2);
+  CHECK(contains(launches[0].image, "sm_100a"));
+  CHECK(launches[0].context == second);
+  CHECK(contains(launches[1].image, "sm_90a"));
+  CHECK(launches[1].context == first);
+}
+
 TEST_CASE("Two devices of one kind share the library and have a function each") {
   Machine machine;
   machine.fake().set_devices({{}, {}});
