@@ -6,7 +6,7 @@ from .exact import sum_of_lanes, sums_of_threads
 from .norm import mxfp8_quantize
 from .tensor_core import tensor_core_sum
 
-_PARTS, _WARPS, _SLICE, _STEP = 2, 4, 128, 32
+_PARTS, _WARPS, _SLICE, _STEP = 2, 8, 128, 32
 
 
 def wo_a_bf16_gemv(call, capability):
