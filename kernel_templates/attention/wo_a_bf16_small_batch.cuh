@@ -22,14 +22,7 @@ __global__ void __launch_bounds__(kTileThreads, PDL ? WoATile<TOKENS>::kResident
   extern __shared__ uint4 wo_a_storage[];
   __shared__ typename Tile::Storage storage;
   launch_dependents<PDL>();
-  const WoA problem{x,
-                    x_row_stride,
-                    x_group_stride,
-                    w,
-                    static_cast<uint32>(m),
-                    static_cast<uint32>(r),
-                    static_cast<uint32>(d),
-                    constants_early};
+  const WoA problem(x, x_row_stride, x_group_stride, w, m, r, d, constants_early);
   auto* const warps = reinterpret_cast<typename Tile::Warp*>(wo_a_storage);
   const uint32 token = Tile::own_token();
   const int64 width = static_cast<int64>(g) * r;

@@ -24,14 +24,7 @@ __global__ void __launch_bounds__(kTileThreads, PDL ? WoATile<TOKENS>::kResident
   extern __shared__ uint4 wo_a_storage[];
   __shared__ typename Tile::Storage storage;
   launch_dependents<PDL>();
-  const WoA problem{x,
-                    x_row_stride,
-                    x_group_stride,
-                    w,
-                    static_cast<uint32>(m),
-                    static_cast<uint32>(r),
-                    static_cast<uint32>(d),
-                    constants_early};
+  const WoA problem(x, x_row_stride, x_group_stride, w, m, r, d, constants_early);
   const Mxfp8Matrix<false> matrix{q, scales, problem.m, static_cast<uint32>(g) * problem.r};
   const uint32 token = Tile::own_token();
   const uint32 first = Tile::first_output();

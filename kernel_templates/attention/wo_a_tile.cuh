@@ -36,6 +36,17 @@ enum : uint32 {
 // x: [m, g, d], strided in m and g. w: [g, r, d], constant. d is a multiple of kParts * kSlice, r
 // one of kTileOutputs.
 struct WoA {
+  __device__ __forceinline__ WoA(const bf16* x, int64 x_row_stride, int64 x_group_stride,
+                                 const bf16* w, int m, int r, int d, bool constants_early)
+      : x(x),
+        x_row_stride(x_row_stride),
+        x_group_stride(x_group_stride),
+        w(w),
+        m(static_cast<uint32>(m)),
+        r(static_cast<uint32>(r)),
+        d(static_cast<uint32>(d)),
+        constants_early(constants_early) {}
+
   const bf16* x;
   int64 x_row_stride;
   int64 x_group_stride;
