@@ -98,6 +98,13 @@ def logits(op, draw, full):
             yield Call(op, label + " published", args | {"published": published})
 
 
+def logits_of_many_rows(op, draw, full):
+    """More rows than a device has room for at once."""
+    for rows, width, block in ((300, 40, 8), (513, 201, 7)) + (((5000, 1003, 8),) if full else ()):
+        args = {"logits": _logits(draw, rows, width, 4, "few"), "seq_lens": _lens(draw, rows, width), "topk_blocks": 3, "block_size": block}
+        yield Call(op, f"[{rows}, {width}] block={block}", args, wanted=("keep",))
+
+
 def pages(op, draw, full):
     counts = [(rows, 64, 1000, 64) for rows in (ROWS if full else FEW_ROWS)]
     more = [(3, 5, 77, 1), (3, 2048, 4096, 3), (2, 33, 10, 16), (4, 0, 10, 16), (0, 8, 10, 16), (2, 9, 1, 1)]
@@ -175,6 +182,13 @@ def argmax(op, draw, full):
             yield _argmax_call(op, draw, 5, n, n % 4, kind)
 
 
+def argmax_of_long_rows(op, draw, full):
+    """More than a cluster takes."""
+    for rows, n in ((1, 600_000), (3, 700_001)) + (((5, 3_000_001),) if full else ()):
+        for kind in ("few", "special"):
+            yield _argmax_call(op, draw, rows, n, n % 4, kind)
+
+
 def _argmax_call(op, draw, rows, n, gap, kind):
     x = spaced(_values(draw, kind, rows, n), gap)
     if gap == 0 and n % 2:
@@ -187,8 +201,8 @@ GROUPS = {
     "candidate_block_scores": (scores,),
     "candidate_select_blocks": (select,),
     "publish_candidate_mask": (publish,),
-    "candidate_block_logits": (logits,),
+    "candidate_block_logits": (logits, logits_of_many_rows),
     "filter_topk_pages": (pages,),
     "flashmla_sched_meta": (schedule,),
-    "row_argmax": (argmax,),
+    "row_argmax": (argmax, argmax_of_long_rows),
 }
