@@ -8,6 +8,7 @@
 
 #include <kiln/tensor.hpp>
 
+#include "trait_registry/part.hpp"
 #include "trait_registry/pattern.hpp"
 #include "trait_registry/sources.hpp"
 #include "trait_registry/validate.hpp"
@@ -91,7 +92,7 @@ class Binder {
   }
 
   Status bind_kernel(const KernelSpec& kernel) {
-    const std::string part = fmt::format("kernel \"{}\"", kernel.name);
+    const Part part{"kernel", kernel.name};
     const Result<std::vector<std::string>> traits = traits_in_pattern(kernel.instantiation);
     if (!traits) {
       return bad(part, fmt::format("instantiation \"{}\": {}", kernel.instantiation,
@@ -109,8 +110,7 @@ class Binder {
     }
     std::vector<BoundParam> params;
     for (std::size_t i = 0; i < kernel.params.size(); ++i) {
-      Result<BoundParam> param =
-          bind_param(kernel.params[i], fmt::format("{}, parameter {}", part, i));
+      Result<BoundParam> param = bind_param(kernel.params[i], {part.kind, part.name, i});
       if (!param) {
         return tl::unexpected(std::move(param.error()));
       }
@@ -120,7 +120,7 @@ class Binder {
     return {};
   }
 
-  Status check_source(const KernelSpec& kernel, const std::string& part) const {
+  Status check_source(const KernelSpec& kernel, const Part& part) const {
     if (find_embedded(kernel.source) != nullptr) {
       return {};  // So is all that it includes.
     }
@@ -135,7 +135,7 @@ class Binder {
     return {};
   }
 
-  Result<BoundParam> bind_param(const Param& param, const std::string& part) {
+  Result<BoundParam> bind_param(const Param& param, const Part& part) {
     using Source = Param::Source;
     BoundParam bound{param.source, -1, param.axis, param.type};
     switch (param.source) {
@@ -176,7 +176,7 @@ class Binder {
     return refuse(part, "has an unknown source");
   }
 
-  Result<BoundParam> bind_arg_param(const Param& param, const std::string& part) {
+  Result<BoundParam> bind_arg_param(const Param& param, const Part& part) {
     BoundParam bound{param.source, index_in(bound_.names.args, param.name), param.axis, param.type};
     if (bound.index < 0) {
       return refuse(part, fmt::format("takes \"{}\", which is no argument of the op", param.name));
@@ -210,7 +210,7 @@ class Binder {
     return bound;
   }
 
-  tl::unexpected<Failure> refuse(const std::string& part, const std::string& what) const {
+  tl::unexpected<Failure> refuse(const Part& part, const std::string& what) const {
     return tl::unexpected<Failure>(bad(part, what).error());
   }
 
@@ -234,7 +234,7 @@ class Binder {
       const bool used = std::any_of(
           op_.kernels.begin(), op_.kernels.end(),
           [&](const KernelSpec& kernel) { return pattern_uses(kernel.instantiation, trait.name); });
-      const std::string part = fmt::format("trait \"{}\"", trait.name);
+      const Part part{"trait", trait.name};
       if (!used) {
         return bad(part, fmt::format("no kernel's instantiation names {{{}}}", trait.name));
       }

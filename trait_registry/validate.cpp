@@ -10,6 +10,7 @@
 
 #include <kiln/tensor.hpp>
 
+#include "trait_registry/part.hpp"
 #include "trait_registry/sources.hpp"
 
 namespace kiln::registry {
@@ -51,7 +52,7 @@ Status check_op(const Op& op) {
   return {};
 }
 
-Status check_dim(const Op& op, const Dim& dim, const std::string& part) {
+Status check_dim(const Op& op, const Dim& dim, const Part& part) {
   switch (dim.kind) {
     case Dim::Kind::kFixed:
       return dim.value >= 1
@@ -71,7 +72,7 @@ Status check_dim(const Op& op, const Dim& dim, const std::string& part) {
              : bad(op, part, "a derived extent needs an expression and a function");
 }
 
-Status check_shape(const Op& op, const ArgSpec& arg, const std::string& part) {
+Status check_shape(const Op& op, const ArgSpec& arg, const Part& part) {
   if (arg.shape.size() > static_cast<std::size_t>(Tensor::kMaxRank)) {
     return bad(op, part,
                fmt::format("has {} axes, more than {}", arg.shape.size(), Tensor::kMaxRank));
@@ -89,7 +90,7 @@ Status check_shape(const Op& op, const ArgSpec& arg, const std::string& part) {
   return {};
 }
 
-Status check_tensor(const Op& op, const ArgSpec& arg, const std::string& part) {
+Status check_tensor(const Op& op, const ArgSpec& arg, const Part& part) {
   if (std::set(arg.dtypes.begin(), arg.dtypes.end()).size() != arg.dtypes.size()) {
     return bad(op, part, "lists a dtype twice");
   }
@@ -102,7 +103,7 @@ Status check_tensor(const Op& op, const ArgSpec& arg, const std::string& part) {
   return check_shape(op, arg, part);
 }
 
-Status check_scalar(const Op& op, const ArgSpec& arg, const std::string& part) {
+Status check_scalar(const Op& op, const ArgSpec& arg, const Part& part) {
   if (!arg.shape.empty()) {
     return bad(op, part, "has a shape, but no dtype");
   }
@@ -122,7 +123,7 @@ Status check_args(const Op& op) {
     if (!is_name(arg.name)) {
       return bad(op, fmt::format("argument {}", i), fmt::format("\"{}\" is no name", arg.name));
     }
-    const std::string part = fmt::format("argument \"{}\"", arg.name);
+    const Part part{"argument", arg.name};
     if (!names.insert(arg.name).second) {
       return bad(op, part, "another argument has the same name");
     }
@@ -134,7 +135,7 @@ Status check_args(const Op& op) {
   return {};
 }
 
-Status check_domain(const Op& op, const TraitSpec& trait, const std::string& part) {
+Status check_domain(const Op& op, const TraitSpec& trait, const Part& part) {
   using Kind = TraitSpec::Kind;
   if (trait.domain.empty()) {
     return bad(op, part, "its domain is empty");
@@ -166,7 +167,7 @@ Status check_traits(const Op& op) {
     if (!is_name(trait.name)) {
       return bad(op, fmt::format("trait {}", i), fmt::format("\"{}\" is no name", trait.name));
     }
-    const std::string part = fmt::format("trait \"{}\"", trait.name);
+    const Part part{"trait", trait.name};
     if (!names.insert(trait.name).second) {
       return bad(op, part, "another trait has the same name");
     }
@@ -195,7 +196,7 @@ Status check_kernels(const Op& op) {
     if (!is_name(kernel.name)) {
       return bad(op, fmt::format("kernel {}", i), fmt::format("\"{}\" is no name", kernel.name));
     }
-    const std::string part = fmt::format("kernel \"{}\"", kernel.name);
+    const Part part{"kernel", kernel.name};
     if (!names.insert(kernel.name).second) {
       return bad(op, part, "another kernel has the same name");
     }
@@ -212,7 +213,7 @@ Status check_kernels(const Op& op) {
 Status check_sources(const Op& op) {
   std::set<std::string_view> names;
   for (const SourceFile& source : op.sources) {
-    const std::string part = fmt::format("source \"{}\"", source.name);
+    const Part part{"source", source.name};
     if (source.name.empty()) {
       return bad(op, part, "has no name");
     }
