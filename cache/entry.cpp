@@ -1,7 +1,6 @@
 #include "cache/entry.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include <fmt/format.h>
@@ -48,26 +47,23 @@ std::string encode_metadata(const Entry& entry) {
 // field that is not the expected one, everything is empty and ok() is false.
 class MetadataReader {
  public:
-  explicit MetadataReader(std::vector<KeyField> fields) : fields_(std::move(fields)) {
-    ok_ = fields_[0].name == kMetadataKind &&
-          fields_[0].values[0] == std::to_string(kMetadataVersion);
+  explicit MetadataReader(std::vector<KeyFieldView> fields) : fields_(std::move(fields)) {
+    ok_ = fields_[0].name == kMetadataKind && fields_[0].number() == kMetadataVersion;
   }
 
-  std::string text(std::string_view name) {
-    KeyField* field = next(KeyField::Type::kText, name);
-    return field == nullptr ? std::string() : std::move(field->values[0]);
+  std::string_view text(std::string_view name) {
+    const KeyFieldView* field = next(KeyField::Type::kText, name);
+    return field == nullptr ? std::string_view() : field->value;
   }
 
   int number(std::string_view name, int limit = std::numeric_limits<int>::max()) {
-    const KeyField* field = next(KeyField::Type::kNumber, name);
+    const KeyFieldView* field = next(KeyField::Type::kNumber, name);
     if (field == nullptr) {
       return 0;
     }
-    const std::string& digits = field->values[0];
-    int value = 0;
-    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    ok_ = parsed.ec == std::errc() && value >= 0 && value <= limit;
-    return ok_ ? value : 0;
+    const std::int64_t value = field->number();
+    ok_ = value >= 0 && value <= limit;
+    return ok_ ? static_cast<int>(value) : 0;
   }
 
   // A list that may be left out, but is not empty.
@@ -75,48 +71,46 @@ class MetadataReader {
     if (next_ == fields_.size()) {
       return {};
     }
-    KeyField* field = next(KeyField::Type::kList, name);
-    ok_ = field != nullptr && !field->values.empty();
-    return ok_ ? std::move(field->values) : std::vector<std::string>();
+    const KeyFieldView* field = next(KeyField::Type::kList, name);
+    std::vector<std::string> items = field == nullptr ? std::vector<std::string>() : field->list();
+    ok_ = !items.empty();
+    return items;
   }
 
   bool complete() const noexcept { return ok_ && next_ == fields_.size(); }
 
  private:
-  KeyField* next(KeyField::Type type, std::string_view name) {
+  const KeyFieldView* next(KeyField::Type type, std::string_view name) {
     ok_ =
         ok_ && next_ < fields_.size() && fields_[next_].type == type && fields_[next_].name == name;
     return ok_ ? &fields_[next_++] : nullptr;
   }
 
-  std::vector<KeyField> fields_;
+  std::vector<KeyFieldView> fields_;
   std::size_t next_ = 1;
   bool ok_ = false;
 };
 
-SourceKey source_key(std::string target, std::string material, const SourceKey* asked) {
-  if (asked == nullptr || asked->target != target || asked->material != material) {
-    return {std::move(target), std::move(material)};
+// Shares what was asked for where that is the same.
+SourceKey source_key(std::string_view target, std::string_view material, const SourceKey* asked) {
+  if (asked != nullptr && asked->target == target && asked->material.text() == material) {
+    return *asked;
   }
-  SourceKey key;
-  key.target = std::move(target);
-  key.material = std::move(material);
-  key.digest = asked->digest;
-  return key;
+  return {std::string(target), std::string(material)};
 }
 
 Result<Entry> decode_metadata(std::string_view metadata, const SourceKey* asked) {
-  auto fields = parse_key(metadata);
+  auto fields = split_key(metadata);
   if (!fields) {
     return bad("its metadata cannot be read: " + fields.error().message);
   }
   MetadataReader reader(std::move(*fields));
   Entry entry;
-  std::string target = reader.text("target");
-  entry.source = source_key(std::move(target), reader.text("source"), asked);
+  const std::string_view target = reader.text("target");
+  entry.source = source_key(target, reader.text("source"), asked);
   const int major = reader.number("major");
   const int minor = reader.number("minor");
-  entry.toolchain = ToolchainKey(major, minor, reader.text("toolchain"));
+  entry.toolchain = ToolchainKey(major, minor, std::string(reader.text("toolchain")));
   entry.symbol = reader.text("symbol");
   entry.label = reader.text("label");
   entry.resources.registers = reader.number("registers");
@@ -205,30 +199,31 @@ Result<EntryParts> split_entry(std::string_view bytes) {
 
 namespace {
 
-Result<Entry> decode_joined(std::string bytes, const SourceKey* asked) {
-  const auto parts = split_entry(bytes);
-  if (!parts) {
-    return tl::unexpected(parts.error());
+// The image becomes the head, so that it is hashed once for the entry and for whoever asks for its
+// own digest.
+Result<EntryFile> cut_off_image(std::string bytes) {
+  const Result<Footer> footer = read_footer(bytes, bytes.size());
+  if (!footer) {
+    return tl::unexpected(footer.error());
   }
-  auto entry = decode_metadata(parts->metadata, asked);
-  if (entry) {
-    bytes.resize(parts->image.size());
-    entry->image = std::move(bytes);
-  }
-  return entry;
+  std::string rest = bytes.substr(footer->image_size);
+  bytes.resize(footer->image_size);
+  return EntryFile(std::move(bytes), std::move(rest));
 }
 
 }  // namespace
 
 Result<Entry> decode_entry(EntryFile file, const SourceKey* asked) {
-  if (file.head.empty()) {
-    return decode_joined(std::move(file.rest), asked);
+  Result<Footer> footer = read_footer(file.rest, file.size());
+  if (!footer || footer->image_size != file.head.size()) {
+    Result<EntryFile> cut = cut_off_image(std::move(file).joined());
+    if (!cut) {
+      return tl::unexpected(std::move(cut.error()));
+    }
+    file = std::move(*cut);
+    footer = read_footer(file.rest, file.size());
   }
   const std::string_view rest = file.rest;
-  const Result<Footer> footer = read_footer(rest, file.size());
-  if (!footer || footer->image_size != file.head.size()) {
-    return decode_joined(std::move(file).joined(), asked);
-  }
   if (file.head.digest_with(rest.substr(0, rest.size() - kChecksumBytes)) != footer->checksum) {
     return wrong_checksum();
   }

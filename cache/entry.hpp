@@ -101,9 +101,9 @@ struct EntryFile {
 
 /// Reads an entry back. Every defect is a Failure with a plain reason: a wrong length, checksum,
 /// magic or format version, and metadata that is not exactly what encode_entry writes. The digests
-/// of both keys are computed from their material. The
-/// image is not copied; a head that is just the image is not hashed again either. Nor is a key
-/// that is the same as `asked`, which may be null.
+/// of both keys are computed from their material. The image is neither copied nor, where its digest
+/// is asked for later or was before, hashed twice. A key that is the same as `asked`, which may be
+/// null, is shared with it.
 Result<Entry> decode_entry(EntryFile file, const SourceKey* asked = nullptr);
 
 }  // namespace kiln::cache

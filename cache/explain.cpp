@@ -100,7 +100,7 @@ Explainer::Explainer(Store& store) {
     Known known{std::move(listed), {}, {}};
     if (known.listed.ok) {
       if (auto entry = store.read(known.listed)) {
-        known.source = std::move(entry->source.material);
+        known.source = std::string(entry->source.material.text());
         known.toolchain = std::move(entry->toolchain.material);
       }
     }

@@ -18,7 +18,9 @@ Digest digest_of(const XXH3_state_t& state) {
 }  // namespace
 
 struct Image::Held {
-  explicit Held(std::string image) : bytes(std::move(image)) {}
+  explicit Held(std::string image) : text(std::move(image)), bytes(text) {}
+  Held(std::unique_ptr<char[]> image, std::size_t size)
+      : array(std::move(image)), bytes(array.get(), size) {}
 
   /// A hash that has gone through the bytes, and can be asked or go on from there.
   const XXH3_state_t& hashed() {
@@ -29,7 +31,9 @@ struct Image::Held {
     return state_;
   }
 
-  const std::string bytes;
+  const std::string text;  // Either this or the array is what `bytes` shows.
+  const std::unique_ptr<char[]> array;
+  const std::string_view bytes;
 
  private:
   std::once_flag once_;
@@ -39,8 +43,11 @@ struct Image::Held {
 Image::Image(std::string bytes)
     : held_(bytes.empty() ? nullptr : std::make_shared<Held>(std::move(bytes))) {}
 
+Image::Image(std::unique_ptr<char[]> bytes, std::size_t size)
+    : held_(size == 0 ? nullptr : std::make_shared<Held>(std::move(bytes), size)) {}
+
 std::string_view Image::bytes() const noexcept {
-  return held_ ? std::string_view(held_->bytes) : std::string_view();
+  return held_ ? held_->bytes : std::string_view();
 }
 
 Digest Image::digest() const {

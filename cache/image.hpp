@@ -15,6 +15,8 @@ class Image {
  public:
   Image() noexcept = default;
   Image(std::string bytes);
+  /// Of bytes that were not set before they were written, which a string's are.
+  Image(std::unique_ptr<char[]> bytes, std::size_t size);
   Image(const char* bytes) : Image(std::string(bytes)) {}
 
   std::string_view bytes() const noexcept;

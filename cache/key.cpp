@@ -41,53 +41,49 @@ tl::unexpected<Failure> damaged(std::string_view what) {
   return fail(ErrorCode::kIo, fmt::format("key material is damaged: {}", what));
 }
 
-Result<std::vector<std::string>> parse_list(std::string_view value) {
+// Calls `visit` with each item, and before them with nothing but their count.
+template <class Reserve, class Visit>
+Status read_list(std::string_view value, const Reserve& reserve, const Visit& visit) {
   ByteReader reader(value);
   const auto count = reader.integer<std::uint64_t>();
   // Each item takes at least its length, which bounds what a wrong count can make us reserve.
   if (!count || *count > reader.remaining() / sizeof(std::uint64_t)) {
     return damaged("a list's count exceeds its bytes");
   }
-  std::vector<std::string> items;
-  items.reserve(static_cast<std::size_t>(*count));
+  reserve(static_cast<std::size_t>(*count));
   for (std::uint64_t i = 0; i < *count; ++i) {
     const auto size = reader.integer<std::uint64_t>();
     const auto item = size ? reader.bytes(*size) : std::nullopt;
     if (!item) {
       return damaged("a list item ends past its list");
     }
-    items.emplace_back(*item);
+    visit(*item);
   }
-  if (!reader.empty()) {
-    return damaged("a list has bytes after its last item");
-  }
-  return items;
+  return reader.empty() ? Status() : damaged("a list has bytes after its last item");
 }
 
-Result<std::vector<std::string>> parse_value(KeyField::Type type, std::string_view value) {
-  switch (type) {
+Status check_value(const KeyFieldView& field) {
+  switch (field.type) {
     case KeyField::Type::kText:
-      return std::vector<std::string>(1, std::string(value));
+      return {};
     case KeyField::Type::kList:
-      return parse_list(value);
+      return read_list(
+          field.value, [](std::size_t) {}, [](std::string_view) {});
     case KeyField::Type::kKind:
-    case KeyField::Type::kNumber: {
-      ByteReader reader(value);
-      const auto number = reader.integer<std::int64_t>();
-      if (!number || !reader.empty()) {
+    case KeyField::Type::kNumber:
+      if (field.value.size() != sizeof(std::int64_t)) {
         return damaged("a number is not 8 bytes long");
       }
-      if (type == KeyField::Type::kKind && !std::in_range<std::uint32_t>(*number)) {
+      if (field.type == KeyField::Type::kKind && !std::in_range<std::uint32_t>(field.number())) {
         return damaged("a schema version is out of range");
       }
-      return std::vector<std::string>{std::to_string(*number)};
-    }
+      return {};
   }
   return damaged("unknown field type");
 }
 
-Result<KeyField> parse_field(ByteReader& reader) {
-  KeyField field;
+Result<KeyFieldView> split_field(ByteReader& reader) {
+  KeyFieldView field;
   const auto type = reader.integer<char>();
   const auto name_size = reader.integer<std::uint32_t>();
   const auto name = name_size ? reader.bytes(*name_size) : std::nullopt;
@@ -98,12 +94,24 @@ Result<KeyField> parse_field(ByteReader& reader) {
   }
   field.type = static_cast<KeyField::Type>(*type);
   field.name = *name;
-  auto values = parse_value(field.type, *value);
-  if (!values) {
-    return tl::unexpected(std::move(values.error()));
+  field.value = *value;
+  if (Status sound = check_value(field); !sound) {
+    return tl::unexpected(std::move(sound.error()));
   }
-  field.values = std::move(*values);
   return field;
+}
+
+std::vector<std::string> values_of(const KeyFieldView& field) {
+  switch (field.type) {
+    case KeyField::Type::kText:
+      return {std::string(field.value)};
+    case KeyField::Type::kList:
+      return field.list();
+    case KeyField::Type::kKind:
+    case KeyField::Type::kNumber:
+      break;
+  }
+  return {std::to_string(field.number())};
 }
 
 }  // namespace
@@ -182,18 +190,44 @@ std::string KeyWriter::take() && {
   return std::move(material_);
 }
 
+std::int64_t KeyFieldView::number() const {
+  return ByteReader(value).integer<std::int64_t>().value_or(0);
+}
+
+std::vector<std::string> KeyFieldView::list() const {
+  std::vector<std::string> items;
+  // It was checked when the key was split.
+  static_cast<void>(read_list(
+      value, [&](std::size_t count) { items.reserve(count); },
+      [&](std::string_view item) { items.emplace_back(item); }));
+  return items;
+}
+
 Result<std::vector<KeyField>> parse_key(std::string_view material) {
+  const auto views = split_key(material);
+  if (!views) {
+    return tl::unexpected(views.error());
+  }
   std::vector<KeyField> fields;
+  fields.reserve(views->size());
+  for (const KeyFieldView& view : *views) {
+    fields.push_back({view.type, std::string(view.name), values_of(view)});
+  }
+  return fields;
+}
+
+Result<std::vector<KeyFieldView>> split_key(std::string_view material) {
+  std::vector<KeyFieldView> fields;
   ByteReader reader(material);
   while (!reader.empty() || fields.empty()) {
-    auto field = parse_field(reader);
+    auto field = split_field(reader);
     if (!field) {
       return tl::unexpected(std::move(field.error()));
     }
     if (fields.empty() != (field->type == KeyField::Type::kKind)) {
       return damaged("the kind must be the first field and only that");
     }
-    fields.push_back(std::move(*field));
+    fields.push_back(*field);
   }
   return fields;
 }

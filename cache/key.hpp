@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,6 +76,38 @@ struct KeyField {
 /// for explaining a miss.
 Result<std::vector<KeyField>> parse_key(std::string_view material);
 
+/// A field as it lies in the material.
+struct KeyFieldView {
+  KeyField::Type type = KeyField::Type::kText;
+  std::string_view name;
+  std::string_view value;  ///< Encoded, and checked to be one of this type.
+
+  /// Of kNumber and kKind.
+  std::int64_t number() const;
+  /// Of kList.
+  std::vector<std::string> list() const;
+};
+
+/// As parse_key, without a copy; the views are into the material.
+Result<std::vector<KeyFieldView>> split_key(std::string_view material);
+
+/// Text of a key, which holds the sources that a kernel is made of: some ten thousand bytes that
+/// never change. Copies share them.
+class Material {
+ public:
+  Material() noexcept = default;
+  Material(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
+
+  std::string_view text() const noexcept { return text_ ? *text_ : std::string_view(); }
+  operator std::string_view() const noexcept { return text(); }
+  bool operator==(const Material& other) const noexcept {
+    return text_ == other.text_ || text() == other.text();
+  }
+
+ private:
+  std::shared_ptr<const std::string> text_;  // Null for an empty one.
+};
+
 /// Everything that can change the image except the toolchain.
 struct SourceKey {
   SourceKey() = default;
@@ -84,7 +117,7 @@ struct SourceKey {
         digest(cache::digest(material)) {}
 
   std::string target;  ///< Folder name such as "sm_90a": letters, digits and '_' only.
-  std::string material;
+  Material material;
   Digest digest;  ///< Of the material.
 };
 

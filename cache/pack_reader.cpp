@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <xxhash.h>
-#include <zstd.h>
 
 #include "cache/entry.hpp"
 
@@ -230,11 +229,11 @@ Layered<void> PackReader::append_inflated(std::uint32_t number, std::string& out
     out += blob->bytes();
     return {};
   }
-  const auto bytes = inflate(index_.blobs[number]);
-  if (!bytes) {
-    return tl::unexpected(bytes.error());
+  const auto blob = inflate(index_.blobs[number]);
+  if (!blob) {
+    return tl::unexpected(blob.error());
   }
-  out += *bytes;
+  out += blob->bytes();
   return {};
 }
 
@@ -246,34 +245,30 @@ Layered<Image> PackReader::shared(std::uint32_t number) const {
   if (std::optional<Image> known = shelf_.find(number)) {
     return std::move(*known);
   }
-  auto bytes = inflate(index_.blobs[number]);
-  if (!bytes) {
-    return tl::unexpected(std::move(bytes.error()));
+  auto blob = inflate(index_.blobs[number]);
+  if (blob) {
+    shelf_.put(number, *blob);
   }
-  Image blob(std::move(*bytes));
-  shelf_.put(number, blob);
   return blob;
 }
 
-Layered<std::string> PackReader::inflate(const PackBlob& blob) const {
-  std::string frame(blob.stored_bytes, '\0');
-  auto read = read_exactly(frame.data(), frame.size(), blob.offset);
+Layered<Image> PackReader::inflate(const PackBlob& blob) const {
+  auto frame = std::make_unique_for_overwrite<char[]>(blob.stored_bytes);
+  auto read = read_exactly(frame.get(), blob.stored_bytes, blob.offset);
   if (read) {
-    read = check_stored(blob, frame);
+    read = check_stored(blob, {frame.get(), blob.stored_bytes});
   }
   if (!read) {
     return tl::unexpected(read.error());
   }
   if (!blob.compressed()) {
-    return frame;
+    return Image(std::move(frame), blob.stored_bytes);
   }
-  std::string bytes(blob.bytes, '\0');
-  const std::size_t inflated =
-      ZSTD_decompress(bytes.data(), bytes.size(), frame.data(), frame.size());
-  if (ZSTD_isError(inflated) != 0 || inflated != blob.bytes) {
+  auto bytes = std::make_unique_for_overwrite<char[]>(blob.bytes);
+  if (inflaters_.inflate({frame.get(), blob.stored_bytes}, bytes.get(), blob.bytes) != blob.bytes) {
     return rejected("a blob is damaged: it does not decompress to its size");
   }
-  return bytes;
+  return Image(std::move(bytes), blob.bytes);
 }
 
 Layered<void> PackReader::check_stored(const PackBlob& blob, std::string_view stored) const {
@@ -293,8 +288,9 @@ Layered<EntryFile> PackReader::read(const PackEntry& entry) const {
     return rejected("it is larger than an entry can be");
   }
   EntryFile file;
-  if (!rest.empty() && is_shared(rest.front())) {  // Where the writer put the image.
-    auto head = shared(rest.front());
+  if (!rest.empty() && is_head(rest.front())) {  // Where the writer put the image.
+    auto head =
+        is_shared(rest.front()) ? shared(rest.front()) : inflate(index_.blobs[rest.front()]);
     if (!head) {
       return tl::unexpected(std::move(head.error()));
     }

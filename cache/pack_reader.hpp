@@ -14,6 +14,7 @@
 #include "cache/blob_shelf.hpp"
 #include "cache/entry.hpp"
 #include "cache/file_system.hpp"
+#include "cache/inflaters.hpp"
 #include "cache/layer.hpp"
 #include "cache/pack_format.hpp"
 #include "cache/signature.hpp"
@@ -70,8 +71,12 @@ class PackReader {
   using Pieces = std::span<const std::uint32_t>;
   Layered<void> append_stored(Pieces run, std::string& out) const;
   Layered<void> append_inflated(std::uint32_t number, std::string& out) const;
-  Layered<std::string> inflate(const PackBlob& blob) const;
+  Layered<Image> inflate(const PackBlob& blob) const;
   bool is_shared(std::uint32_t number) const { return uses_[number] > 1; }
+  /// Whether it is not copied, when an entry begins with it.
+  bool is_head(std::uint32_t number) const {
+    return is_shared(number) || index_.blobs[number].compressed();
+  }
   /// A blob that several entries hold.
   Layered<Image> shared(std::uint32_t number) const;
   std::size_t run_length(Pieces pieces) const;
@@ -90,6 +95,7 @@ class PackReader {
   std::vector<std::uint32_t> uses_;  // Of each blob, how many pieces it is.
   PackTrailer trailer_;
   mutable BlobShelf shelf_;
+  mutable Inflaters inflaters_;
   // Held while a shared blob is inflated, by its number: who wants the same one waits for it.
   mutable std::array<std::mutex, 16> inflating_;
 };
