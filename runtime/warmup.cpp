@@ -2,20 +2,43 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "runtime/driver/library_table.hpp"
 #include "runtime/engine_impl.hpp"
 #include "runtime/look_ahead.hpp"
 #include "runtime/share_work.hpp"
 #include "runtime/work_list.hpp"
+#include "trait_registry/variant.hpp"
 
 namespace kiln::runtime {
 namespace {
+
+using Handful = std::span<const Variant>;
+
+// Variants to read together: those that may share an image, so that threads do not wait for each
+// other's, and not one by one, since to hand one over takes about as long as to read it. The first
+// is alone, because it is waited for.
+std::vector<Handful> handfuls_of(std::span<const Variant> all) {
+  std::vector<Handful> handfuls;
+  std::size_t begin = 0;
+  std::size_t of_op = 0;  // Variants of the same op right before this one.
+  for (std::size_t i = 1; i <= all.size(); ++i) {
+    of_op = i < all.size() && all[i].op == all[i - 1].op ? of_op + 1 : 0;
+    if (i == 1 || of_op % registry::kMaxGroup == 0) {
+      handfuls.push_back(all.subspan(begin, i - begin));
+      begin = i;
+    }
+  }
+  return handfuls;
+}
 
 /// One warm-up under way.
 class Warmup {
@@ -44,6 +67,8 @@ class Warmup {
   }
 
  private:
+  using Read = std::function<LookedUp(const Variant&)>;
+
   void fail(const std::string& name, const Failure& failure) {
     report_.failed.push_back({name, failure.code, failure.message});
   }
@@ -103,26 +128,66 @@ class Warmup {
   }
 
   void load_variants(Misses misses) {
-    const auto look_up = variants_.size() > 1 ? engine_.launcher().look_up() : nullptr;
-    LookAhead<LookedUp> ahead(variants_.size(), look_up ? hands() : 0, [&](std::size_t i) {
-      return look_up ? look_up(variants_[i]) : LookedUp();
+    const Read read = variants_.size() > 1 ? reader() : nullptr;
+    const std::vector<Handful> handfuls = handfuls_of(variants_);
+    LookAhead<std::vector<LookedUp>> ahead(handfuls.size(), read ? hands() : 0, [&](auto i) {
+      return read ? read_all(handfuls[i], read) : std::vector<LookedUp>(handfuls[i].size());
     });
     std::vector<Variant> left;
-    for (const Variant& variant : variants_) {
-      const LookedUp looked_up = ahead.take();
-      const Result<const registry::BoundOp*> bound = engine_.registry().find(variant.op->name);
-      const Status status = bound ? engine_.launcher().prepare(**bound, variant, misses, looked_up)
-                                  : Status(tl::unexpected(bound.error()));
-      if (!finish([&] { return to_string(variant); }, status, misses)) {
-        left.push_back(variant);
+    for (const Handful& handful : handfuls) {
+      const std::vector<LookedUp> looked_up = ahead.take();
+      for (std::size_t i = 0; i < handful.size(); ++i) {
+        const Variant& variant = handful[i];
+        if (!finish([&] { return to_string(variant); }, load_variant(variant, misses, looked_up[i]),
+                    misses)) {
+          left.push_back(variant);
+        }
       }
     }
     variants_ = std::move(left);
   }
 
-  // Reading takes about as long as the driver takes to load what was read.
+  static std::vector<LookedUp> read_all(const Handful& handful, const Read& read) {
+    std::vector<LookedUp> all;
+    all.reserve(handful.size());
+    for (const Variant& variant : handful) {
+      LookedUp one = read(variant);
+      // A directory has a copy of an image for each of its kernels; one is enough to hold.
+      if (one.entry && !all.empty() && all.back().entry &&
+          one.entry->image == all.back().entry->image) {
+        one.entry->image = all.back().entry->image;
+      }
+      all.push_back(std::move(one));
+    }
+    return all;
+  }
+
+  // What may be done on any thread: to look the kernel up, and to load its library, after which its
+  // function is still to be made for the context. Empty where no kernel can be loaded.
+  Read reader() {
+    auto look_up = engine_.launcher().look_up();
+    auto driver = engine_.launcher().driver();
+    if (!look_up || !driver) {
+      return nullptr;
+    }
+    return [look_up = std::move(look_up), driver = std::move(*driver)](const Variant& variant) {
+      LookedUp looked_up = look_up(variant);
+      if (looked_up.entry) {
+        LibraryTable::of_process().load_ahead(*driver, looked_up.entry->image);
+      }
+      return looked_up;
+    };
+  }
+
+  Status load_variant(const Variant& variant, Misses misses, const LookedUp& looked_up) {
+    const Result<const registry::BoundOp*> bound = engine_.registry().find(variant.op->name);
+    return bound ? engine_.launcher().prepare(**bound, variant, misses, looked_up)
+                 : Status(tl::unexpected(bound.error()));
+  }
+
+  // To read an image and load its library takes longer than to make its functions.
   static std::size_t hands() {
-    constexpr unsigned kMost = 3;
+    constexpr unsigned kMost = 4;
     return std::min(kMost, std::max(std::thread::hardware_concurrency(), 1U) - 1);
   }
 

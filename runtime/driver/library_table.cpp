@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/driver/relaxed_capture.hpp"
+
 namespace kiln::runtime {
 namespace {
 
@@ -24,6 +26,11 @@ bool blames_image(CUresult result) {
 tl::unexpected<LoadFailure> load_failure(const Driver& driver, const char* call, CUresult result) {
   return tl::unexpected(LoadFailure{
       blames_image(result), Failure{ErrorCode::kDriverError, driver.error_text(call, result)}});
+}
+
+CUresult load_library(const Driver& driver, const cache::Image& image, CUlibrary& library) {
+  return driver.api().cuLibraryLoadData(&library, image.data(), nullptr, nullptr, 0, nullptr,
+                                        nullptr, 0);
 }
 
 tl::expected<CUfunction, LoadFailure> resolve_function(const Driver& driver, CUlibrary library,
@@ -55,49 +62,74 @@ LibraryTable& LibraryTable::of_process() {
   return *table;
 }
 
+LibraryTable::Held LibraryTable::hold(const Driver& driver, const cache::Image& image) {
+  const LibraryKey key{driver.identity(), image.digest(), image.size()};
+  for (;;) {
+    std::shared_ptr<Library> library;
+    {
+      const std::lock_guard lock(mutex_);
+      std::shared_ptr<Library>& known = libraries_[key];
+      if (known == nullptr) {
+        known = std::make_shared<Library>();
+      }
+      library = known;
+    }
+    std::unique_lock lock(library->mutex);
+    if (!library->unloaded) {
+      return {std::move(library), std::move(lock)};
+    }
+  }
+}
+
+void LibraryTable::load_ahead(const Driver& driver, const cache::Image& image) {
+  const Held held = hold(driver, image);
+  if (held.library->handle != nullptr) {
+    return;
+  }
+  const RelaxedCapture relaxed(driver.api());
+  if (load_library(driver, image, held.library->handle) != CUDA_SUCCESS) {
+    held.library->handle = nullptr;
+  }
+}
+
 tl::expected<LibraryTable::Loaded, LoadFailure> LibraryTable::load(const Driver& driver,
                                                                    const Context& context,
                                                                    const cache::Image& image,
                                                                    const std::string& symbol,
                                                                    const void* user) {
-  const LibraryKey key{driver.identity(), image.digest(), image.size()};
-  const std::lock_guard lock(mutex_);
-  const auto known = libraries_.find(key);
-  CUlibrary handle = nullptr;
-  if (known != libraries_.end()) {
-    const auto function = known->second.functions.find({context.id, symbol});
-    if (function != known->second.functions.end()) {
-      known->second.users.insert(user);
-      return Loaded{function->second.get(), false};
-    }
-    handle = known->second.handle;
-  } else {
-    const CUresult result = driver.api().cuLibraryLoadData(&handle, image.data(), nullptr, nullptr,
-                                                           0, nullptr, nullptr, 0);
+  const Held held = hold(driver, image);
+  Library& library = *held.library;
+  std::pair<unsigned long long, std::string> key(context.id, symbol);
+  const auto known = library.functions.find(key);
+  if (known != library.functions.end()) {
+    library.users.insert(user);
+    return Loaded{known->second.get(), false};
+  }
+  if (library.handle == nullptr) {
+    const CUresult result = load_library(driver, image, library.handle);
     if (result != CUDA_SUCCESS) {
+      library.handle = nullptr;
       return load_failure(driver, "cuLibraryLoadData", result);
     }
   }
-  const bool fresh = known == libraries_.end();
-  auto function = resolve_function(driver, handle, symbol);
+  auto function = resolve_function(driver, library.handle, symbol);
   if (!function) {
-    if (fresh) {
-      driver.api().cuLibraryUnload(handle);  // Nothing of it was ever handed out.
+    if (library.functions.empty()) {  // Nothing of it was ever handed out.
+      driver.api().cuLibraryUnload(std::exchange(library.handle, nullptr));
     }
     return tl::unexpected(std::move(function.error()));
   }
-  Library& library = libraries_[key];
-  library.handle = handle;
   library.users.insert(user);
-  auto& slot = library.functions[{context.id, symbol}];
+  auto& slot = library.functions[std::move(key)];
   slot = std::make_unique<LoadedFunction>(LoadedFunction{*function, 0});
-  return Loaded{slot.get(), fresh};
+  return Loaded{slot.get(), !std::exchange(library.told_of, true)};
 }
 
 void LibraryTable::leave(const void* user) {
   const std::lock_guard lock(mutex_);
   for (auto& [key, library] : libraries_) {
-    library.users.erase(user);
+    const std::lock_guard library_lock(library->mutex);
+    library->users.erase(user);
   }
 }
 
@@ -106,9 +138,12 @@ Result<std::size_t> LibraryTable::unload(const Driver& driver, const void* user)
   std::size_t unloaded = 0;
   CUresult failed = CUDA_SUCCESS;
   for (auto at = libraries_.begin(); at != libraries_.end();) {
-    const bool alone = at->second.users.erase(user) > 0 && at->second.users.empty();
-    const CUresult result = alone ? driver.api().cuLibraryUnload(at->second.handle) : CUDA_SUCCESS;
+    const std::shared_ptr<Library> library = at->second;
+    const std::lock_guard library_lock(library->mutex);
+    const bool alone = library->users.erase(user) > 0 && library->users.empty();
+    const CUresult result = alone ? driver.api().cuLibraryUnload(library->handle) : CUDA_SUCCESS;
     if (alone && result == CUDA_SUCCESS) {
+      library->unloaded = true;
       at = libraries_.erase(at);
       ++unloaded;
       continue;

@@ -32,8 +32,8 @@ struct LoadedFunction {
 /// the engine that loaded it is gone, and there is no way to ask. So engines share one table, which
 /// loads equal bytes once however many engines come and go, unloads only when it is told to, and is
 /// itself never destroyed (at exit the driver may already be gone). It is the one piece of
-/// process-wide state in Kiln. All members may be called from any thread. Not on the path of a warm
-/// launch.
+/// process-wide state in Kiln. All members may be called from any thread, and those about different
+/// images wait for the driver alone. Not on the path of a warm launch.
 ///
 /// Who loads a function names itself as its user, by any address of its own, until leave().
 class LibraryTable {
@@ -42,8 +42,14 @@ class LibraryTable {
 
   struct Loaded {
     LoadedFunction* function = nullptr;  ///< Stable; change it through this table only.
-    bool library_loaded = false;         ///< This call loaded the library.
+    /// This call loaded the library, or is the first for which load_ahead() has.
+    bool library_loaded = false;
   };
+
+  /// Loads the library of an image for which load() will be called: about half of its time, for
+  /// which the driver needs no context. What fails here is left for load() to find. Until that is
+  /// called the library has no user, so that no unload() is for it.
+  void load_ahead(const Driver& driver, const cache::Image& image);
 
   /// Loads eagerly, so that a first launch never waits for the device: library, kernel, function of
   /// `context`, which must be current, and its code onto the device where the driver can be told
@@ -64,15 +70,26 @@ class LibraryTable {
 
  private:
   struct Library {
-    CUlibrary handle = nullptr;
+    std::mutex mutex;            // Guards the rest. May be taken while the table's is held.
+    CUlibrary handle = nullptr;  // Null until it is loaded.
+    bool told_of = false;        // Some Loaded::library_loaded was of it.
+    bool unloaded = false;       // It is in the table no more.
     std::set<const void*> users;
     // By context id and symbol.
     std::map<std::pair<unsigned long long, std::string>, std::unique_ptr<LoadedFunction>> functions;
   };
   using LibraryKey = std::tuple<const void*, cache::Digest, std::size_t>;
+  /// A library of the table, with its mutex.
+  struct Held {
+    std::shared_ptr<Library> library;
+    std::unique_lock<std::mutex> lock;
+  };
 
-  std::mutex mutex_;
-  std::map<LibraryKey, Library> libraries_;
+  /// The image's, loaded or not.
+  Held hold(const Driver& driver, const cache::Image& image);
+
+  std::mutex mutex_;  // Guards the map and LoadedFunction::shared_limit. Not held in a load.
+  std::map<LibraryKey, std::shared_ptr<Library>> libraries_;
 };
 
 }  // namespace kiln::runtime
