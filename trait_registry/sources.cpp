@@ -10,9 +10,10 @@ namespace kiln::registry {
 
 const EmbeddedSource* find_embedded(std::string_view name) noexcept {
   const std::span<const EmbeddedSource> all = embedded_sources();
-  const auto found = std::find_if(
-      all.begin(), all.end(), [&](const EmbeddedSource& source) { return source.name == name; });
-  return found == all.end() ? nullptr : &*found;
+  const auto found = std::lower_bound(
+      all.begin(), all.end(), name,
+      [](const EmbeddedSource& source, std::string_view wanted) { return source.name < wanted; });
+  return found == all.end() || found->name != name ? nullptr : &*found;
 }
 
 namespace {
