@@ -63,14 +63,32 @@ def test_its_function_says_what_it_takes(engine):
     assert engine.register_op("py_odd", args=odd, kernels=[kernel], sources={"axpy.cu": SOURCE}).__doc__
 
 
+def make_quick(monkeypatch, cls):
+    """Has values of a type take the short way."""
+    monkeypatch.setattr(_calls, "direct_types", _calls.direct_types | {cls})
+    monkeypatch.setattr(_short, "direct_types", _calls.direct_types)
+
+
 def test_it_goes_the_short_way_with_tensors_of_quick_types(machine, engine, monkeypatch):
     axpy = register(engine)
     x, y, out = (Array((1000,), "f32").view() for _ in range(3))
-    monkeypatch.setattr(_calls, "direct_types", _calls.direct_types | {type(x)})
-    monkeypatch.setattr(_short, "direct_types", _calls.direct_types)
+    make_quick(monkeypatch, type(x))
     assert axpy(2.0, x, y, out=out) is out
     assert "py_axpy" in vars(engine.launchers)
     assert len(machine.launches()) == 1
+
+
+@pytest.mark.parametrize("name", ["__init__", "__dict__", "__engine__", "_Launchers__engine", "clear", "launch"])
+def test_any_name_will_do(machine, engine, monkeypatch, name):
+    args = [TensorArg("x", "f32", "n", access="read_write")]
+    kernels = [Kernel("k", "k.cu", "k<1>", params=["x"], grid=[1], block=[1])]
+    named = engine.register_op(name, args=args, kernels=kernels, sources={"k.cu": "template <int> __global__ void k(float* x) {}"})
+    x = Array((8,), "f32").view()
+    make_quick(monkeypatch, type(x))
+    for _ in range(2):
+        named(x)
+        kiln.launch(name, x)
+    assert len(machine.launches()) == 4
 
 
 def test_sources_may_be_files(machine, engine, tmp_path):

@@ -57,17 +57,18 @@ def _show_launches() -> None:
 
 class Launchers(_native.Unique):
     """The launchers of an engine, by op: an attribute each, made when it is first asked for. A launcher takes an op's arguments in the
-    op's order, all of `_producers.direct_types`, and works on the current stream of those tensors."""
+    op's order, all of `_producers.direct_types`, and works on the current stream of those tensors. Names that begin with two underscores are
+    Python's, and no op's here."""
 
-    __slots__ = ("__engine",)  # Beside the attributes.
+    __slots__ = ("__engine__",)  # Beside the attributes.
 
     def __init__(self, engine: Engine) -> None:
-        self.__engine = weakref.ref(engine)
+        self.__engine__ = weakref.ref(engine)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):
             raise AttributeError(name)
-        engine = self.__engine()
+        engine = self.__engine__()
         if engine is None:
             raise InvalidArgumentError(_closed())
         made = _native.call("op_launcher", engine._usable(), name, engine.op(name).workspace)
@@ -201,12 +202,7 @@ class Engine(_native.Unique):
         op = self.op(name)
         values = _signature.bind(op, args, kwargs)
         if stream is None and options is None and workspace is None:
-            try:
-                launcher = getattr(self.launchers, name)
-            except AttributeError:
-                if not name.startswith("__"):  # For which alone no attribute is made.
-                    raise
-                launcher = None
+            launcher = None if name.startswith("__") else getattr(self.launchers, name)
             if launcher is not None and _short.launch(op, values, launcher):
                 return _signature.results(op, values)
         return _signature.results(op, _calls.launch(self._usable(), op, values, stream, options, workspace))

@@ -132,6 +132,14 @@ def test_what_an_operator_is_asked_about_may_be_a_tracers():
             kiln.n128k512_gemm_bf16(x, w)
 
 
+@pytest.mark.parametrize("name", ["__init__", "__odd"])
+def test_a_name_of_pythons_own_is_no_operators(name):
+    with kiln.Engine() as engine:
+        register_scale(engine, name)
+        with pytest.raises(kiln.InvalidArgumentError, match=f"^{name}: .*two underscores"):
+            kiln.torch.register(name, engine)
+
+
 @pytest.mark.parametrize(("name", "argument"), [("a-b", "x"), ("a.b", "x"), ("torch_test_odd", "class")])
 def test_a_name_that_pytorch_does_not_take_is_named(name, argument):
     source = "template <int> __global__ void odd(float* x, long long n) {}"

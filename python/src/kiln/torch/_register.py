@@ -227,6 +227,10 @@ def _launcher(op: Op, owner: Owner) -> Callable[..., None]:
 
 
 def _check_names(op: Op) -> None:
+    if op.name.startswith("__"):
+        raise InvalidArgumentError(
+            f"{op.name}: a name that begins with two underscores is Python's own, and no operator's: give the op another"
+        )
     for what, name in (("op", op.name), *(("argument", arg.name) for arg in op.args)):
         if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
             raise InvalidArgumentError(f"{op.name}: PyTorch takes no {what} called {name!r}, which is no identifier of Python's")
