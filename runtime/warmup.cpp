@@ -131,11 +131,12 @@ class Warmup {
     const Read read = variants_.size() > 1 ? reader() : nullptr;
     const std::vector<Handful> handfuls = handfuls_of(variants_);
     LookAhead<std::vector<LookedUp>> ahead(handfuls.size(), read ? hands() : 0, [&](auto i) {
-      return read ? read_all(handfuls[i], read) : std::vector<LookedUp>(handfuls[i].size());
+      return read ? read_all(handfuls[i], read) : std::vector<LookedUp>();
     });
     std::vector<Variant> left;
     for (const Handful& handful : handfuls) {
-      const std::vector<LookedUp> looked_up = ahead.take();
+      std::vector<LookedUp> looked_up = ahead.take();
+      looked_up.resize(handful.size());  // What was not looked up is when it is loaded.
       for (std::size_t i = 0; i < handful.size(); ++i) {
         const Variant& variant = handful[i];
         if (!finish([&] { return to_string(variant); }, load_variant(variant, misses, looked_up[i]),

@@ -1,7 +1,7 @@
 // What a start from the cache costs a serving process: an engine that warms up every variant of the
-// built-in ops from a pack, and from a directory, beside the bare driver calls on the same bytes;
-// time and host memory. Each start is a process of its own, in turn, in alternating order. Files
-// are in the page cache: what a disk would add is not counted.
+// built-in ops from a pack, and from a directory, beside the bare driver calls on the same bytes,
+// one after the other; time and host memory. Each start is a process of its own, in turn, in
+// alternating order. Files are in the page cache: what a disk would add is not counted.
 //
 // On a GPU, or with --fake on the tests' driver. The cache directory is KILN_CACHE_DIR, which must
 // hold the ops for the device; without it they are compiled into a fresh one.
