@@ -225,6 +225,7 @@ def rows(count):
         ("ceil_div(8, n)", 0, "ceil_div\\(8, n\\) divides by zero, where n is 0"),
         ("n % (n - 8)", 8, "divides by zero, where n is 8"),
         ("n * n * n * n", 1 << 20, "is 1208925819614629174706176, where n is 1048576"),
+        ("n * n, n * n", 1 << 20, "shape is \\(1099511627776, 1099511627776\\), which is more elements than a tensor can have"),
     ],
 )
 def test_shapes_that_give_an_output_none_are_answered_and_not_raised(engine, extent, count, said):
@@ -245,6 +246,12 @@ def test_what_is_worked_out_is_what_the_library_works_out(engine, extent, count,
     assert engine.why_not(name, rows(count)) == ""
     assert engine.why_not(name, rows(count), y=TensorSpec((value,), "f32")) == ""
     assert f"= {value}, found [{value + 1}]" in engine.why_not(name, rows(count), y=TensorSpec((value + 1,), "f32"))
+
+
+def test_a_spec_of_what_no_tensor_can_be_is_refused_when_it_is_made():
+    for shape in ((1 << 31, 1 << 31), (0, 1 << 61, 4), (1 << 62,)):
+        with pytest.raises(kiln.InvalidArgumentError, match="^TensorSpec: shape is "):
+            TensorSpec(shape, "f32")
 
 
 @pytest.mark.parametrize("symbol", ["class", "None", "ceil4", "_"])

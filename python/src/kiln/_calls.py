@@ -80,7 +80,7 @@ class Call:
             if memory:
                 made = self._empty(arg, shape, dtypes, stream)
             else:
-                made = TensorSpec(shape, dtypes[0], device=self.producer.device_of(self.anchor))
+                made = self._described(arg, shape, dtypes[0])
             self.values[places(self.op)[arg.name]] = made
 
     def _empty(self, arg: Arg, shape: Sequence[int], dtypes: Sequence[str], stream: int) -> Any:
@@ -94,6 +94,12 @@ class Call:
                 host = InvalidArgumentError("expected a tensor on a CUDA device, found one in host memory")
                 raise _named(self.op, _argument(near), host) from None
             raise _named(self.op, _argument(arg), error) from None
+
+    def _described(self, arg: Arg, shape: Sequence[int], dtype: str) -> TensorSpec:
+        try:
+            return TensorSpec(tuple(shape), dtype, device=self.producer.device_of(self.anchor))
+        except InvalidArgumentError as error:
+            raise OutsideContract(f"{self.op.name}: {_argument(arg)}: {error}") from None
 
     def _value(self, arg: Arg) -> Any:
         return self.values[places(self.op)[arg.name]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import threading
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from ._errors import ArgumentTypeError, InvalidArgumentError
 
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13  # DLPack's device types
 MOST_DEVICE = (1 << 31) - 1  # That DLPack has.
+MOST_ELEMENTS = 1 << 62
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -38,7 +40,7 @@ def _whole(what: str, values: Any, least: int | None) -> tuple[int, ...]:
         whole = tuple(operator.index(value) for value in values)
     except TypeError:
         raise ArgumentTypeError(f"TensorSpec: {what} must be whole numbers, found {values!r}") from None
-    if any(not -(1 << 62) < value < 1 << 62 or (least is not None and value < least) for value in whole):
+    if any(not -MOST_ELEMENTS < value < MOST_ELEMENTS or (least is not None and value < least) for value in whole):
         raise InvalidArgumentError(f"TensorSpec: {what} is {values!r}, which no tensor has")
     return whole
 
@@ -83,6 +85,8 @@ class TensorSpec:
             set_field(self, "strides", _whole("strides", self.strides, None))
             if len(self.strides) != len(self.shape):
                 raise InvalidArgumentError(f"a TensorSpec of {len(self.shape)} axes has {len(self.strides)} strides")
+        if math.prod(max(extent, 1) for extent in self.shape) >= MOST_ELEMENTS:
+            raise InvalidArgumentError(f"TensorSpec: shape is {self.shape!r}, which is more elements than a tensor can have")
         set_field(self, "device", _whole("device", (self.device,), 0)[0])
         if self.device > MOST_DEVICE:
             raise InvalidArgumentError(f"TensorSpec: device is {self.device}, which no machine has")
