@@ -38,31 +38,12 @@ MemorySyncDomain sync_domain(int value) {
   return value == KILN_SYNC_DOMAIN_REMOTE ? MemorySyncDomain::kRemote : MemorySyncDomain::kDefault;
 }
 
-Arguments positional(std::size_t most, const kiln_arg* args, std::size_t count) {
-  Arguments all(most);
-  for (std::size_t i = 0; i < count; ++i) {
-    all[i] = to_arg(args[i], i);
-  }
-  return all;
-}
-
 }  // namespace
 
-Arg to_arg(const kiln_arg& arg, std::size_t index) {
-  switch (arg.kind) {
-    case KILN_ARG_ABSENT:
-      return {};
-    case KILN_ARG_TENSOR:
-      return arg.value.tensor != nullptr ? Arg(*arg.value.tensor) : Arg();
-    case KILN_ARG_INTEGER:
-      return {arg.value.integer};
-    case KILN_ARG_REAL:
-      return {arg.value.real};
-    default:
-      refuse(fmt::format("argument {}{}{}: {} is no kind of argument; see KILN_ARG_TENSOR", index,
-                         arg.name != nullptr ? " " : "", arg.name != nullptr ? arg.name : "",
-                         arg.kind));
-  }
+void refuse_kind(const kiln_arg& arg, std::size_t index) {
+  refuse(fmt::format("argument {}{}{}: {} is no kind of argument; see KILN_ARG_TENSOR", index,
+                     arg.name != nullptr ? " " : "", arg.name != nullptr ? arg.name : "",
+                     arg.kind));
 }
 
 Order order_of(const Op& op, const kiln_arg* args, std::size_t count) {
@@ -89,28 +70,8 @@ Order order_of(const Op& op, const kiln_arg* args, std::size_t count) {
   return order;
 }
 
-Arguments arguments(const Op& op, const kiln_arg* args, std::size_t count, const Order& order) {
-  Arguments all(op.args.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    all[order[i]] = to_arg(args[i], i);
-  }
-  return all;
-}
-
-Arguments arguments(const Op& op, const kiln_arg* args, std::size_t count) {
-  // The usual call, whose order needs no working out.
-  const bool in_order =
-      args != nullptr && count <= op.args.size() &&
-      std::all_of(args, args + count, [](const kiln_arg& arg) { return arg.name == nullptr; });
-  return in_order ? positional(op.args.size(), args, count)
-                  : arguments(op, args, count, order_of(op, args, count));
-}
-
-LaunchOptions launch_options(const kiln_launch_options* options) {
-  if (options == nullptr) {
-    return {};
-  }
-  const kiln_launch_options given = read_sized(options, "options");
+LaunchOptions launch_options(const kiln_launch_options& options) {
+  const kiln_launch_options given = read_sized(&options, "options");
   LaunchOptions launch;
   launch.pdl = switched_on(given.pdl, true, "options->pdl");
   launch.serialize = switched_on(given.serialize, false, "options->serialize");

@@ -13,8 +13,8 @@ namespace kiln::c_api {
 namespace {
 
 [[noreturn]] void refuse_count(const kiln_plan& plan, std::size_t count) {
-  refuse(fmt::format("{}: the plan was made with {} arguments, and {} came", plan.op->name,
-                     plan.given, count));
+  refuse(fmt::format("{}: the plan was made with {} arguments, and {} came", plan.op, plan.given,
+                     count));
 }
 
 OpHandle find(kiln_engine* engine, const char* op) {
@@ -29,12 +29,17 @@ thread_local std::string reason_text;
 
 using namespace kiln::c_api;
 
-kiln_status kiln_launch(kiln_engine* engine, const char* op, const kiln_arg* args, size_t arg_count,
-                        kiln_stream stream, const kiln_launch_options* options) {
-  return guard([&] {
+[[gnu::hot]] kiln_status kiln_launch(kiln_engine* engine, const char* op, const kiln_arg* args,
+                                     size_t arg_count, kiln_stream stream,
+                                     const kiln_launch_options* options) {
+  return guard([&]() __attribute__((always_inline)) {
     const kiln::OpHandle handle = find(engine, op);
-    engine->engine.launch(handle, arguments(handle.op(), args, arg_count).span(), stream,
-                          launch_options(options));
+    const Arguments all = arguments(handle.op(), args, arg_count);
+    if (options == nullptr) [[likely]] {
+      engine->engine.launch(handle, all.span(), stream, kNoOptions);
+    } else {
+      engine->engine.launch(handle, all.span(), stream, launch_options(*options));
+    }
   });
 }
 
@@ -67,9 +72,15 @@ kiln_status kiln_plan_create(kiln_engine* engine, const char* op, const kiln_arg
   return guard([&] {
     const kiln::OpHandle handle = find(engine, op);
     kiln_plan*& made = required(plan, "plan");
-    const Order order = order_of(handle.op(), args, arg_count);
-    const Arguments all = arguments(handle.op(), args, arg_count, order);
-    made = new kiln_plan{engine->engine.plan(handle, all.span()), &handle.op(), arg_count, order};
+    const kiln::Op& described = handle.op();
+    const std::size_t all = described.args.size();
+    const Order order = order_of(described, args, arg_count);
+    made = new kiln_plan{engine->engine.plan(handle, Arguments(all, args, arg_count, order).span()),
+                         arg_count,
+                         all,
+                         are_in_order(described, args, arg_count),
+                         described.name,
+                         order};
   });
 }
 
@@ -77,16 +88,22 @@ void kiln_plan_destroy(kiln_plan* plan) {
   delete plan;
 }
 
-kiln_status kiln_plan_launch(const kiln_plan* plan, const kiln_arg* args, size_t arg_count,
-                             kiln_stream stream, const kiln_launch_options* options) {
-  return guard([&] {
+[[gnu::hot]] kiln_status kiln_plan_launch(const kiln_plan* plan, const kiln_arg* args,
+                                          size_t arg_count, kiln_stream stream,
+                                          const kiln_launch_options* options) {
+  return guard([&]() __attribute__((always_inline)) {
     const kiln_plan& made = required(plan, "plan");
     if (arg_count != made.given) [[unlikely]] {
       refuse_count(made, arg_count);
     }
     require_array(args, arg_count, "args");
-    made.plan.launch(arguments(*made.op, args, arg_count, made.order).span(), stream,
-                     launch_options(options));
+    const Arguments all = made.in_order ? Arguments(made.all, args, arg_count)
+                                        : Arguments(made.all, args, arg_count, made.order);
+    if (options == nullptr) [[likely]] {
+      made.plan.launch(all.span(), stream, kNoOptions);
+    } else {
+      made.plan.launch(all.span(), stream, launch_options(*options));
+    }
   });
 }
 

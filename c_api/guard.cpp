@@ -45,6 +45,14 @@ void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
+void refuse_null(const char* what) {
+  refuse(std::string(what) + " is NULL");
+}
+
+void refuse_null_array(const char* what, std::size_t count) {
+  refuse(std::string(what) + " is NULL, and its count is " + std::to_string(count));
+}
+
 }  // namespace kiln::c_api
 
 const char* kiln_last_error_message(void) {

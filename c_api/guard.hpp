@@ -19,7 +19,7 @@ kiln_status failed(kiln_status status, const char* message) noexcept;
 /// Runs the body of a function of the interface: a status for whatever it throws. Costs nothing
 /// where it throws nothing.
 template <class Body>
-kiln_status guard(Body&& body) noexcept {
+[[gnu::always_inline]] inline kiln_status guard(const Body& body) noexcept {
   try {
     body();
     return KILN_OK;
@@ -35,12 +35,14 @@ kiln_status guard(Body&& body) noexcept {
 }
 
 [[noreturn]] void refuse(const std::string& message);
+[[noreturn]] void refuse_null(const char* what);
+[[noreturn]] void refuse_null_array(const char* what, std::size_t count);
 
 /// Refuses a null where there must be something; `what` is the parameter's name.
 template <class T>
 T& required(T* pointer, const char* what) {
   if (pointer == nullptr) [[unlikely]] {
-    refuse(std::string(what) + " is NULL");
+    refuse_null(what);
   }
   return *pointer;
 }
@@ -48,7 +50,7 @@ T& required(T* pointer, const char* what) {
 /// The same for an array, which may be null when it is empty.
 inline void require_array(const void* array, std::size_t count, const char* what) {
   if (array == nullptr && count != 0) [[unlikely]] {
-    refuse(std::string(what) + " is NULL, and its count is " + std::to_string(count));
+    refuse_null_array(what, count);
   }
 }
 

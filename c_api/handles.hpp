@@ -4,7 +4,9 @@
 /// What the opaque handles are.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <kiln/engine.hpp>
@@ -36,8 +38,10 @@ struct kiln_engine {
 
 struct kiln_plan {
   kiln::Plan plan;
-  const kiln::Op* op;
   std::size_t given;  ///< Arguments of a launch.
+  std::size_t all;    ///< Of the op.
+  bool in_order;      ///< The given ones come in the op's order.
+  std::string op;     ///< Its name: the plan may outlive its engine.
   /// Which of the op's arguments each of them is.
   std::array<std::uint8_t, kiln::Problem::kMaxArgs> order;
 };

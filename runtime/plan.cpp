@@ -8,171 +8,49 @@
 namespace kiln::runtime {
 namespace {
 
-// A parameter's value in the low bytes of its slot. The driver copies as many bytes as the kernel's
-// signature says, so on a little-endian host one slot size serves every type.
-static_assert(std::endian::native == std::endian::little);
-
-std::int64_t stride_of(const DLTensor& tensor, int axis) noexcept {
-  if (tensor.strides != nullptr) {
-    return tensor.strides[axis];
-  }
-  std::int64_t stride = 1;
-  for (int i = axis + 1; i < tensor.ndim; ++i) {
-    stride *= tensor.shape[i];
-  }
-  return stride;
-}
-
-std::uint64_t data_of(const Arg& arg) noexcept {
-  if (arg.kind() != Arg::Kind::kTensor) {
-    return 0;
-  }
-  const DLTensor& tensor = arg.tensor();
-  return std::bit_cast<std::uint64_t>(tensor.data) + tensor.byte_offset;
-}
-
-std::uint64_t scalar_of(const Arg& arg, ScalarType type) noexcept {
-  const bool real = arg.kind() == Arg::Kind::kReal;
-  if (type == ScalarType::kF32) {
-    const float value = real ? static_cast<float>(arg.real()) : static_cast<float>(arg.integer());
-    return std::bit_cast<std::uint32_t>(value);
-  }
-  if (arg.kind() == Arg::Kind::kAbsent) {
-    return 0;
-  }
-  return static_cast<std::uint64_t>(real ? static_cast<std::int64_t>(arg.real()) : arg.integer());
-}
-
-std::uint64_t value_of(const PlanStep::Slot& slot, std::span<const Arg> args,
-                       const LaunchOptions& options) noexcept {
-  const registry::BoundParam& param = slot.param;
-  const auto arg = [&]() -> const Arg& { return args[static_cast<std::size_t>(param.index)]; };
-  switch (param.source) {
-    case Param::Source::kData:
-      return data_of(arg());
-    case Param::Source::kStride:
-      return arg().kind() == Arg::Kind::kTensor
-                 ? static_cast<std::uint64_t>(stride_of(arg().tensor(), param.axis))
-                 : 0;
-    case Param::Source::kDim:
-    case Param::Source::kComputed:
-      return slot.constant;
-    case Param::Source::kScalar:
-      return scalar_of(arg(), param.type);
-    case Param::Source::kWorkspace:
-      return std::bit_cast<std::uint64_t>(options.workspace);
-    case Param::Source::kConstantsReady:
-      return options.constants_ready ? 1 : 0;
-  }
-  return 0;
-}
-
-// A launch's attributes, on its caller's stack.
-class Attributes {
- public:
-  void add_pdl() noexcept {
-    CUlaunchAttribute& attribute = next(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
-    attribute.value.programmaticStreamSerializationAllowed = 1;
-  }
-  void add_cooperative() noexcept { next(CU_LAUNCH_ATTRIBUTE_COOPERATIVE).value.cooperative = 1; }
-  void add_cluster(const Dim3& cluster) noexcept {
-    CUlaunchAttribute& attribute = next(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-    attribute.value.clusterDim.x = cluster.x;
-    attribute.value.clusterDim.y = cluster.y;
-    attribute.value.clusterDim.z = cluster.z;
-  }
-  void add_priority(int priority) noexcept {
-    next(CU_LAUNCH_ATTRIBUTE_PRIORITY).value.priority = priority;
-  }
-  void add_remote_domain() noexcept {
-    next(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).value.memSyncDomain =
-        CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
-  }
-  CUlaunchAttribute* data() noexcept { return attributes_.data(); }
-  unsigned size() const noexcept { return size_; }
-
- private:
-  CUlaunchAttribute& next(CUlaunchAttributeID id) noexcept {
-    CUlaunchAttribute& attribute = attributes_[size_++];
-    attribute.id = id;
-    return attribute;
-  }
-  std::array<CUlaunchAttribute, 5> attributes_;  // Only the first size_ are set.
-  unsigned size_ = 0;
-};
-
 bool is_misaligned(const void* workspace) noexcept {
   return std::bit_cast<std::uintptr_t>(workspace) % Plan::kWorkspaceAlignment != 0;
+}
+
+// Beside those that a plan has in place.
+bool has_attributes(const LaunchOptions& options) noexcept {
+  return options.priority.has_value() || options.memory_sync_domain != MemorySyncDomain::kDefault;
 }
 
 }  // namespace
 
 Plan::Plan(std::shared_ptr<const Driver> driver, const registry::BoundOp& bound, Context context,
            std::vector<PlanStep> steps, std::size_t workspace_bytes)
-    : driver_(std::move(driver)),
-      launch_kernel_(driver_->api().cuLaunchKernelEx),
+    : launch_kernel_(driver->api().cuLaunchKernelEx),
+      kernels_(steps.begin(), steps.end()),
+      workspace_bytes_(workspace_bytes),
+      constants_switch_(bound.constants_switch),
       bound_(bound),
+      driver_(std::move(driver)),
       context_(context),
-      steps_(std::move(steps)),
-      workspace_bytes_(workspace_bytes) {}
-
-Status Plan::launch(std::span<const Arg> args, CUstream stream,
-                    const LaunchOptions& options) const {
-  return run<false>(args, stream, options);
-}
-
-Status Plan::launch_and_wait(std::span<const Arg> args, CUstream stream,
-                             const LaunchOptions& options) const {
-  return run<true>(args, stream, options);
-}
+      steps_(std::move(steps)) {}
 
 template <bool kWaits>
-Status Plan::run(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const {
+[[gnu::always_inline]] inline Status Plan::run(std::span<const Arg> args, CUstream stream,
+                                               const LaunchOptions& options) const {
   if (workspace_bytes_ != 0 &&
       (options.workspace == nullptr || options.workspace_bytes < workspace_bytes_ ||
-       is_misaligned(options.workspace))) {
+       is_misaligned(options.workspace))) [[unlikely]] {
     return workspace_failure(options);
   }
   // A kernel that cannot be told to read its constants late must not start early.
-  const bool pdl = options.pdl && (options.constants_ready || bound_.constants_switch);
+  const bool pdl = options.pdl && (options.constants_ready || constants_switch_);
   bool starts_early = pdl && !options.serialize;
-  for (const PlanStep& step : steps_) {
-    std::array<std::uint64_t, kMaxParams> values;  // Only the first slots.size() are set.
-    std::array<void*, kMaxParams> pointers;
-    for (std::size_t i = 0; i < step.slots.size(); ++i) {
-      values[i] = value_of(step.slots[i], args, options);
-      pointers[i] = &values[i];
-    }
-    Attributes attributes;
-    const Geometry& geometry = step.geometry;
-    if (starts_early && step.pdl) {
-      attributes.add_pdl();
-    }
+  for (const KernelLaunch& kernel : kernels_) {
+    KernelLaunch::Params params;
+    kernel.pack(args, options, params);
+    const CUlaunchConfig config = kernel.config(stream, starts_early);
     starts_early = pdl;
-    if (geometry.cooperative) {
-      attributes.add_cooperative();
-    }
-    if (geometry.cluster != Dim3{}) {
-      attributes.add_cluster(geometry.cluster);
-    }
-    if (options.priority) {
-      attributes.add_priority(*options.priority);
-    }
-    if (options.memory_sync_domain == MemorySyncDomain::kRemote) {
-      attributes.add_remote_domain();
-    }
-    CUlaunchConfig config;
-    config.gridDimX = geometry.grid.x;
-    config.gridDimY = geometry.grid.y;
-    config.gridDimZ = geometry.grid.z;
-    config.blockDimX = geometry.block.x;
-    config.blockDimY = geometry.block.y;
-    config.blockDimZ = geometry.block.z;
-    config.sharedMemBytes = geometry.dynamic_shared_bytes;
-    config.hStream = stream;
-    config.attrs = attributes.data();
-    config.numAttrs = attributes.size();
-    const CUresult result = launch_kernel_(&config, step.function, pointers.data(), nullptr);
+    const CUresult result =
+        has_attributes(options)
+            ? launch_with_attributes(kernel, config, params.pointers.data(), options)
+            : launch_kernel_(&config, kernel.function(), params.pointers.data(), nullptr);
+    const auto step = static_cast<std::size_t>(&kernel - kernels_.data());
     if (result != CUDA_SUCCESS) [[unlikely]] {
       return launch_failure(step, result);
     }
@@ -185,7 +63,23 @@ Status Plan::run(std::span<const Arg> args, CUstream stream, const LaunchOptions
   return {};
 }
 
-Status Plan::wait_for(const PlanStep& step, CUstream stream) const {
+[[gnu::hot]] Status Plan::launch(std::span<const Arg> args, CUstream stream,
+                                 const LaunchOptions& options) const {
+  return run<false>(args, stream, options);
+}
+
+Status Plan::launch_and_wait(std::span<const Arg> args, CUstream stream,
+                             const LaunchOptions& options) const {
+  return run<true>(args, stream, options);
+}
+
+CUresult Plan::launch_with_attributes(const KernelLaunch& kernel, CUlaunchConfig config,
+                                      void** params, const LaunchOptions& options) const noexcept {
+  const KernelLaunch::Attributes attributes(config, options);
+  return launch_kernel_(&config, kernel.function(), params, nullptr);
+}
+
+Status Plan::wait_for(std::size_t step, CUstream stream) const {
   const CUresult result = driver_->api().cuStreamSynchronize(stream);
   if (result == CUDA_SUCCESS) {
     return {};
@@ -195,8 +89,9 @@ Status Plan::wait_for(const PlanStep& step, CUstream stream) const {
                           name_of(step), driver_->error_text("cuStreamSynchronize", result)));
 }
 
-std::string Plan::name_of(const PlanStep& step) const {
-  return fmt::format("{}, kernel {}", bound_.op.name, bound_.op.kernels[step.variant.kernel].name);
+std::string Plan::name_of(std::size_t step) const {
+  return fmt::format("{}, kernel {}", bound_.op.name,
+                     bound_.op.kernels[steps_[step].variant.kernel].name);
 }
 
 Status Plan::workspace_failure(const LaunchOptions& options) const {
@@ -214,7 +109,7 @@ Status Plan::workspace_failure(const LaunchOptions& options) const {
               fmt::format("{}, and LaunchOptions::workspace is {}", needs, options.workspace));
 }
 
-Status Plan::launch_failure(const PlanStep& step, CUresult result) const {
+Status Plan::launch_failure(std::size_t step, CUresult result) const {
   if (Status process = driver_->check_process(); !process) {
     return fail(process.error().code, name_of(step) + ": " + process.error().message);
   }

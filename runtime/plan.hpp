@@ -13,33 +13,15 @@
 #include "base/result.hpp"
 #include "runtime/driver/driver.hpp"
 #include "runtime/driver/library_table.hpp"
+#include "runtime/kernel_launch.hpp"
 #include "trait_registry/registry.hpp"
 
 namespace kiln::runtime {
-
-/// One kernel of a plan, resolved.
-struct PlanStep {
-  CUfunction function = nullptr;
-  Geometry geometry;
-  /// The kernel may be launched with the PDL attribute: its PDL trait is on, the device has PDL,
-  /// and its code holds the wait.
-  bool pdl = false;
-  /// The parameters, in the signature's order. Beside each its value, where that does not change
-  /// from call to call (dims and computed ones).
-  struct Slot {
-    registry::BoundParam param;
-    std::uint64_t constant = 0;
-  };
-  std::vector<Slot> slots;
-  Variant variant;
-};
 
 /// An op resolved for one set of shapes, one device and one context: functions, geometry and how to
 /// pack parameters. Immutable, so any number of threads may launch it at once.
 class Plan {
  public:
-  /// More parameters than any kernel has use for; a kernel with more is refused when planned.
-  static constexpr std::size_t kMaxParams = 64;
   /// Of LaunchOptions::workspace.
   static constexpr std::uintptr_t kWorkspaceAlignment = 256;
 
@@ -60,17 +42,22 @@ class Plan {
  private:
   template <bool kWaits>
   Status run(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const;
-  Status wait_for(const PlanStep& step, CUstream stream) const;
-  std::string name_of(const PlanStep& step) const;
+  CUresult launch_with_attributes(const KernelLaunch& kernel, CUlaunchConfig config, void** params,
+                                  const LaunchOptions& options) const noexcept;
+  Status wait_for(std::size_t step, CUstream stream) const;
+  std::string name_of(std::size_t step) const;
   Status workspace_failure(const LaunchOptions& options) const;
-  Status launch_failure(const PlanStep& step, CUresult result) const;
+  Status launch_failure(std::size_t step, CUresult result) const;
 
-  std::shared_ptr<const Driver> driver_;
+  // What a launch looks at comes first and lies together.
   decltype(DriverApi::cuLaunchKernelEx) launch_kernel_;
+  std::vector<KernelLaunch> kernels_;  // One per step.
+  std::size_t workspace_bytes_;
+  bool constants_switch_;  // The op's.
   const registry::BoundOp& bound_;
+  std::shared_ptr<const Driver> driver_;
   Context context_;
   std::vector<PlanStep> steps_;
-  std::size_t workspace_bytes_;
 };
 
 /// Bytes that a parameter takes in a kernel's signature.

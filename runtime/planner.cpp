@@ -408,10 +408,10 @@ Result<PlanStep> Planner::step(const PlanRequest& request, std::size_t kernel, c
   const registry::BoundOp& bound = request.bound;
   const std::vector<registry::BoundParam>& params = bound.params[kernel];
   const std::string name = kernel_name(bound.op, kernel);
-  if (params.size() > Plan::kMaxParams) {
+  if (params.size() > KernelLaunch::kMaxParams) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} has {} parameters; at most {} are possible", name, params.size(),
-                            Plan::kMaxParams));
+                            KernelLaunch::kMaxParams));
   }
   PlanStep step;
   step.function = resident.function->handle;
