@@ -134,7 +134,10 @@ std::vector<std::string> Engine::op_names() const {
   return names;
 }
 
-OpHandle Engine::op(std::string_view name) const {
+[[gnu::hot]] OpHandle Engine::op(std::string_view name) const {
+  if (const registry::BoundOp* const bound = impl_->registry().lookup(name)) [[likely]] {
+    return OpHandle(bound);
+  }
   return OpHandle(value_or_throw(impl_->registry().find(name)));
 }
 
@@ -150,8 +153,8 @@ std::size_t Engine::workspace_bytes(OpHandle op, std::span<const Arg> args) {
   return value_or_throw(impl_->launcher().workspace_bytes(Impl::bound(op), args));
 }
 
-void Engine::launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
-                    const LaunchOptions& options) {
+[[gnu::hot]] void Engine::launch(OpHandle op, std::span<const Arg> args, StreamHandle stream,
+                                 const LaunchOptions& options) {
   throw_if_failed(
       impl_->launcher().launch(Impl::bound(op), args, static_cast<CUstream>(stream), options));
 }

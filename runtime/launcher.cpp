@@ -206,18 +206,42 @@ Status Launcher::check_call(const registry::BoundOp& bound, std::span<const Arg>
   return registry::check_call(bound, args, options_.check, problem, device);
 }
 
-Status Launcher::launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
-                        const LaunchOptions& options) {
+[[gnu::hot]] Status Launcher::launch(const registry::BoundOp& bound, std::span<const Arg> args,
+                                     CUstream stream, const LaunchOptions& options) {
+  if (const Plan* const plan = seen_.find(bound, args)) [[likely]] {
+    return plan->launch(args, stream, options);
+  }
+  return launch_unseen(bound, args, stream, options);
+}
+
+void Launcher::remember(const registry::BoundOp& bound, std::span<const Arg> args,
+                        const Plan* plan) {
+  if (options_.check || seen_.full()) {
+    return;
+  }
+  // There is a driver now, if there was none when the call was checked.
+  Problem problem(bound.names);
+  set_place(problem, args);
+  int device = -1;
+  registry::Recheck recheck;
+  if (registry::check_call(bound, args, false, problem, device, &recheck)) {
+    seen_.insert(bound, args, std::move(recheck), plan);
+  }
+}
+
+Status Launcher::launch_unseen(const registry::BoundOp& bound, std::span<const Arg> args,
+                               CUstream stream, const LaunchOptions& options) {
   Problem problem(bound.names);
   int device = -1;
   if (Status status = check_call(bound, args, problem, device); !status) {
     return status;
   }
   const Plan* plan = plans_.find({&bound, device, problem});
-  if (plan == nullptr) [[unlikely]] {
+  if (plan == nullptr) {
     return launch_cold(bound, args, stream, options);
   }
-  if (options_.check) [[unlikely]] {
+  remember(bound, args, plan);
+  if (options_.check) {
     const Driver& driver = *machine_.load(std::memory_order_acquire)->driver;
     Status status = check_pointers(driver, bound, args, **driver.device(device));
     return status ? launch_watched(bound, *plan, args, stream, options) : status;
@@ -268,6 +292,9 @@ Status Launcher::launch_cold(const registry::BoundOp& bound, std::span<const Arg
     tell_used(**made);
   }
   const Plan* const kept = plans_.insert(key, *made);
+  if (kept != nullptr) {
+    remember(bound, args, kept);
+  }
   const Plan& plan = kept != nullptr ? *kept : **made;
   return options_.check ? launch_watched(bound, plan, args, stream, options)
                         : plan.launch(args, stream, options);
@@ -529,6 +556,7 @@ Result<std::size_t> Launcher::unload(std::span<const StreamHandle> streams) {
     }
   }
   const std::lock_guard lock(mutex_);
+  seen_.clear();
   plans_.clear();
   contexts_.clear();
   return (*machine)->planner.unload();

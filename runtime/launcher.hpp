@@ -16,6 +16,7 @@
 
 #include "base/logger.hpp"
 #include "base/result.hpp"
+#include "runtime/call_cache.hpp"
 #include "runtime/driver/driver.hpp"
 #include "runtime/driver/library_table.hpp"
 #include "runtime/kernel_provider.hpp"
@@ -129,6 +130,11 @@ class Launcher {
   /// Of the checking mode: with a log line before it and a wait after each kernel.
   Status launch_watched(const registry::BoundOp& bound, const Plan& plan, std::span<const Arg> args,
                         CUstream stream, const LaunchOptions& options) const;
+  /// A call that is like none before, or does not keep its op's contract.
+  Status launch_unseen(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
+                       const LaunchOptions& options);
+  /// Has calls like this one, which passed its check, found by launch() from now on.
+  void remember(const registry::BoundOp& bound, std::span<const Arg> args, const Plan* plan);
   Status launch_cold(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                      const LaunchOptions& options);
   Result<std::unique_ptr<const Plan>> make_plan(Machine& machine, const PlanKey& key,
@@ -148,6 +154,7 @@ class Launcher {
   const Logger logger_;
   Trace& trace_;
   PlanCache plans_;
+  CallCache seen_;  // Empty in the checking mode.
 
   std::once_flag loaded_once_;
   std::optional<Failure> load_failure_;

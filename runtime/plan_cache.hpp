@@ -1,13 +1,12 @@
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include <kiln/op.hpp>
 
+#include "runtime/lock_free_table.hpp"
 #include "runtime/plan.hpp"
 #include "trait_registry/registry.hpp"
 
@@ -33,8 +32,6 @@ class PlanCache {
   /// ones are not kept (see insert).
   static constexpr std::size_t kMaxPlans = std::size_t{1} << 16;
 
-  PlanCache();
-
   /// Null when there is none.
   const Plan* find(const PlanKey& key) const noexcept;
 
@@ -43,7 +40,7 @@ class PlanCache {
   const Plan* insert(const PlanKey& key, std::unique_ptr<const Plan>& plan);
 
   /// Destroys every plan. No other thread may be using the cache.
-  void clear();
+  void clear() { table_.clear(); }
 
  private:
   struct Node {
@@ -53,22 +50,10 @@ class PlanCache {
     std::uint64_t hash;
     std::unique_ptr<const Plan> plan;
   };
-  // Open addressing with linear probing; at most half full, so a probe always ends.
-  struct Table {
-    explicit Table(std::size_t capacity) : slots(capacity) {}
-    std::vector<std::atomic<const Node*>> slots;
-  };
 
   static std::uint64_t hash(const PlanKey& key) noexcept;
-  static const Node* find_in(const Table& table, const PlanKey& key, std::uint64_t hash) noexcept;
-  static void place(Table& table, const Node* node) noexcept;
-  void grow();
 
-  std::atomic<Table*> current_;
-  std::mutex mutex_;  // Guards what follows.
-  // A reader may still be in an outgrown table, so all are kept: together as large as the current.
-  std::vector<std::unique_ptr<Table>> tables_;
-  std::vector<std::unique_ptr<const Node>> nodes_;
+  LockFreeTable<Node> table_{kMaxPlans};
 };
 
 }  // namespace kiln::runtime

@@ -113,6 +113,23 @@ std::optional<Footprint> footprint_of(const DLTensor& tensor, const Memory& memo
                    : make_footprint(address(tensor), element_bytes, repeats, tensor.ndim);
 }
 
+// Whether a scalar of the right kind has a value that its type can take.
+bool value_fits(ScalarType type, const Arg& arg) {
+  switch (type) {
+    case ScalarType::kI64:
+      return true;
+    case ScalarType::kI32:
+      return arg.integer() >= std::numeric_limits<std::int32_t>::min() &&
+             arg.integer() <= kMaxInt32;
+    case ScalarType::kBool:
+      return arg.integer() == 0 || arg.integer() == 1;
+    case ScalarType::kF32:
+      return arg.kind() == Arg::Kind::kInteger || !std::isfinite(arg.real()) ||
+             std::fabs(arg.real()) <= static_cast<double>(std::numeric_limits<float>::max());
+  }
+  return false;
+}
+
 std::string layout_text(const DLTensor& tensor, const Memory& memory) {
   return fmt::format("strides {} for shape {}", list(memory.strides.data(), tensor.ndim),
                      list(tensor.shape, tensor.ndim));
@@ -151,6 +168,32 @@ class CallCheck {
       }
     }
     return check_contract();
+  }
+
+  /// Of a call that passed.
+  Recheck recheck() const {
+    Recheck recheck;
+    for (std::size_t i = 0; i < placed_; ++i) {
+      const Place& a = places_[i];
+      const auto alignment = static_cast<std::uint64_t>(alignment_of(a.arg, args_[a.arg].tensor()));
+      recheck.memory.push_back({a.span, alignment - 1, a.arg});
+      for (std::size_t j = i + 1; j < placed_; ++j) {
+        const Place& b = places_[j];
+        if (a.dense && b.dense && either_written(a, b)) {
+          recheck.apart.push_back({static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(j)});
+        }
+      }
+    }
+    for (std::size_t i = 0; i < args_.size(); ++i) {
+      const Arg::Kind kind = args_[i].kind();
+      if (kind == Arg::Kind::kInteger || kind == Arg::Kind::kReal) {
+        recheck.scalars.push_back({static_cast<std::uint8_t>(i), bound_.op.args[i].scalar});
+      }
+    }
+    if (bound_.op.scalar_contract) {
+      recheck.scalar_contract = problem_;
+    }
+    return recheck;
   }
 
  private:
@@ -206,33 +249,18 @@ class CallCheck {
     if (arg.kind() == Arg::Kind::kTensor) {
       return wrong(i, "a scalar", "a tensor");
     }
-    if (type == ScalarType::kF32) {
-      return check_real(i);
-    }
-    if (arg.kind() != Arg::Kind::kInteger) {
+    if (type != ScalarType::kF32 && arg.kind() != Arg::Kind::kInteger) {
       return wrong(i, "an integer", fmt::format("the real number {}", arg.real()));
     }
-    const std::int64_t value = arg.integer();
-    if (type == ScalarType::kBool && value != 0 && value != 1) {
-      return wrong(i, "0 or 1", fmt::format("{}", value));
-    }
-    if (type == ScalarType::kI32 &&
-        (value < std::numeric_limits<std::int32_t>::min() || value > kMaxInt32)) {
-      return wrong(i, "an integer of 32 bits", fmt::format("{}", value));
-    }
-    return true;
+    return value_fits(type, arg) || wrong_value(i, type);
   }
 
-  bool check_real(std::size_t i) const {
-    if (args_[i].kind() == Arg::Kind::kInteger) {
-      return true;
+  [[gnu::cold]] bool wrong_value(std::size_t i, ScalarType type) const {
+    if (type == ScalarType::kF32) {
+      return wrong(i, "a number within f32", fmt::format("{}", args_[i].real()));
     }
-    const double value = args_[i].real();
-    if (std::isfinite(value) &&
-        std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max())) {
-      return wrong(i, "a number within f32", fmt::format("{}", value));
-    }
-    return true;
+    return wrong(i, type == ScalarType::kBool ? "0 or 1" : "an integer of 32 bits",
+                 fmt::format("{}", args_[i].integer()));
   }
 
   bool check_tensor(std::size_t i) {
@@ -482,10 +510,9 @@ class CallCheck {
   bool check_overlap(bool exact) const {
     for (std::size_t i = 0; i < placed_; ++i) {
       const Place& a = places_[i];
-      const bool written = bound_.args[a.arg].written;
       for (std::size_t j = i + 1; j < placed_; ++j) {
         const Place& b = places_[j];
-        if ((written || bound_.args[b.arg].written) && spans_intersect(a.extent(), b.extent()) &&
+        if (either_written(a, b) && spans_intersect(a.extent(), b.extent()) &&
             overlap_counts(a, b, exact)) {
           return overlap(a, b);
         }
@@ -503,6 +530,10 @@ class CallCheck {
 
     Extent extent() const { return {begin, span, dense}; }
   };
+
+  bool either_written(const Place& a, const Place& b) const {
+    return bound_.args[a.arg].written || bound_.args[b.arg].written;
+  }
 
   // Of two tensors whose spans intersect.
   bool overlap_counts(const Place& first, const Place& second, bool exact) const {
@@ -545,28 +576,60 @@ class CallCheck {
 };
 
 Status run_check(const BoundOp& bound, std::span<const Arg> args, CallCheck::Depth depth,
-                 Problem& problem, int& device) {
+                 Problem& problem, int& device, Recheck* recheck) {
   for (std::size_t symbol = 0; symbol < bound.names.symbols.size(); ++symbol) {
     problem.set_dim(symbol, 0);
   }
   device = -1;
   std::string failure;
-  return CallCheck(bound, args, problem, device, failure).run(depth)
-             ? Status()
-             : fail(ErrorCode::kInvalidArgument, std::move(failure));
+  CallCheck check(bound, args, problem, device, failure);
+  if (!check.run(depth)) {
+    return fail(ErrorCode::kInvalidArgument, std::move(failure));
+  }
+  if (recheck != nullptr) {
+    *recheck = check.recheck();
+  }
+  return {};
 }
 
 }  // namespace
 
 Status check_call(const BoundOp& bound, std::span<const Arg> args, bool exact_overlap,
-                  Problem& problem, int& device) {
+                  Problem& problem, int& device, Recheck* recheck) {
   const auto depth = exact_overlap ? CallCheck::Depth::kExactOverlap : CallCheck::Depth::kPointers;
-  return run_check(bound, args, depth, problem, device);
+  return run_check(bound, args, depth, problem, device, recheck);
+}
+
+[[gnu::hot]] bool passes(const BoundOp& bound, const Recheck& recheck, std::span<const Arg> args) {
+  std::array<std::uint64_t, Problem::kMaxArgs> begins;  // Only as many as there are are set.
+  std::uint64_t* begin = begins.data();
+  for (const Recheck::Memory& memory : recheck.memory) {
+    const DLTensor& tensor = args[memory.arg].tensor();
+    *begin = address(tensor);
+    if (tensor.data == nullptr || (*begin & memory.misaligned) != 0) [[unlikely]] {
+      return false;
+    }
+    ++begin;
+  }
+  for (const auto [first, second] : recheck.apart) {
+    if (spans_intersect({begins[first], recheck.memory[first].span, true},
+                        {begins[second], recheck.memory[second].span, true})) [[unlikely]] {
+      return false;
+    }
+  }
+  for (const Recheck::Scalar& scalar : recheck.scalars) {
+    if (!value_fits(scalar.type, args[scalar.arg])) [[unlikely]] {
+      return false;
+    }
+  }
+  return !recheck.scalar_contract ||
+         bound.op.scalar_contract(*recheck.scalar_contract, Scalars(bound.names, args.data()))
+             .empty();
 }
 
 Status check_shapes(const BoundOp& bound, std::span<const Arg> args, Problem& problem,
                     int& device) {
-  return run_check(bound, args, CallCheck::Depth::kShapes, problem, device);
+  return run_check(bound, args, CallCheck::Depth::kShapes, problem, device, nullptr);
 }
 
 std::string policy_reason(const BoundOp& bound, const Problem& problem) {

@@ -1,7 +1,7 @@
 #include "trait_registry/registry.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -26,6 +26,21 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+// A name's ends and length: enough to tell most apart, and a launch by name works it out.
+std::uint64_t hash_of(std::string_view name) noexcept {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  if (name.size() >= sizeof(first)) [[likely]] {
+    std::memcpy(&first, name.data(), sizeof(first));
+    std::memcpy(&last, name.data() + name.size() - sizeof(last), sizeof(last));
+  } else {
+    std::memcpy(&first, name.data(), name.size());
+  }
+  const std::uint64_t hash =
+      (first ^ name.size()) * 0x9E3779B97F4A7C15U + last * 0xC2B2AE3D27D4EB4FU;
+  return hash ^ hash >> 32;
 }
 
 constexpr std::size_t kNoMatch = static_cast<std::size_t>(-1);
@@ -78,16 +93,15 @@ Result<const BoundOp*> Registry::insert(Op op, bool builtin) {
                     added.name, taken->builtin ? "as a built-in op" : "by this engine's owner",
                     taken->op.summary.empty() ? "" : " (" + taken->op.summary + ")"));
   }
-  std::atomic<Node*>& bucket =
-      buckets_[std::hash<std::string_view>{}(added.name) % buckets_.size()];
+  std::atomic<Node*>& bucket = buckets_[hash_of(added.name) % buckets_.size()];
   node->next = bucket.load(std::memory_order_relaxed);
   nodes_.push_back(std::move(node));
   bucket.store(nodes_.back().get(), std::memory_order_release);
   return &nodes_.back()->bound;
 }
 
-const BoundOp* Registry::lookup(std::string_view name) const noexcept {
-  const std::size_t bucket = std::hash<std::string_view>{}(name) % buckets_.size();
+[[gnu::hot]] const BoundOp* Registry::lookup(std::string_view name) const noexcept {
+  const std::size_t bucket = hash_of(name) % buckets_.size();
   for (const Node* node = buckets_[bucket].load(std::memory_order_acquire); node != nullptr;
        node = node->next) {
     if (node->bound.op.name == name) {

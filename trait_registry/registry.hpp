@@ -65,7 +65,7 @@ struct BoundOp {
 };
 
 /// Ops by name. All members may be called from any thread at any time; nothing is ever removed, and
-/// find takes no lock.
+/// finding one takes no lock.
 class Registry {
  public:
   /// With the built-in ops. Each op gets `options` after its own. Throws Error(kInternal) when a
@@ -79,6 +79,8 @@ class Registry {
   /// contradicts itself. The registry is unchanged on failure.
   Result<const BoundOp*> add(Op op);
 
+  /// Null where there is none of the name.
+  const BoundOp* lookup(std::string_view name) const noexcept;
   /// kUnknownOp, naming near matches.
   Result<const BoundOp*> find(std::string_view name) const;
 
@@ -92,7 +94,6 @@ class Registry {
   };
 
   Result<const BoundOp*> insert(Op op, bool builtin);
-  const BoundOp* lookup(std::string_view name) const noexcept;
   Failure unknown(std::string_view name) const;
 
   const std::vector<std::string> options_;  // NVRTC options of every op.

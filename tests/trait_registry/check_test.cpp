@@ -542,5 +542,55 @@ TEST_CASE("The policy is asked separately") {
   CHECK(policy_reason(without, problem).empty());
 }
 
+TEST_CASE("A call like one that passed passes again exactly when its whole check says so") {
+  Op op = test::sample_op();
+  op.args[3].scalar = ScalarType::kI32;
+  op.scalar_contract = [](const Problem& problem, const Scalars& scalars) {
+    return scalars.integer("eps") == problem.dim("m") ? "eps is m" : "";
+  };
+  Registry registry;
+  const BoundOp& bound = **registry.add(std::move(op));
+  Problem problem(bound.names);
+  int device = -1;
+  Recheck recheck;
+  Call call;
+  call.eps = 1;
+  REQUIRE(check_call(bound, call.args(), false, problem, device, &recheck));
+  int passed = 0;
+  int failed = 0;
+  // Null, misaligned, at the edges of the others, over them, and apart.
+  for (const std::uintptr_t x : {kX, std::uintptr_t{0}, kX + 2, kOut - 256, kOut + 128, kOut}) {
+    for (const std::uintptr_t out : {kOut, std::uintptr_t{0}, kTable, kTable + 64, kMask - 128}) {
+      for (const std::int64_t eps : {std::int64_t{1}, std::int64_t{8}, std::int64_t{1} << 40}) {
+        const Tensor moved(at(x), DType::kBF16, {8, 16});
+        const Tensor written(at(out), DType::kF32, {8, 4});
+        const std::vector<Arg> args{moved, call.table, call.mask, eps, written};
+        const bool good = check_call(bound, args, false, problem, device).has_value();
+        CAPTURE(x, out, eps);
+        CHECK(passes(bound, recheck, args) == good);
+        (good ? passed : failed) += 1;
+      }
+    }
+  }
+  CHECK(passed > 0);
+  CHECK(failed > 0);
+}
+
+TEST_CASE("What has no element is as free again as it was") {
+  Registry registry;
+  const BoundOp& bound = **registry.add(test::sample_op());
+  Problem problem(bound.names);
+  int device = -1;
+  Recheck recheck;
+  const Tensor x(nullptr, DType::kBF16, {0, 16});
+  const Tensor table(at(kTable), DType::kF32, {16});
+  const Tensor mask(nullptr, DType::kU8, {0});
+  const Tensor out(nullptr, DType::kF32, {0, 4});
+  const std::vector<Arg> args{x, table, mask, 1e-6, out};
+  REQUIRE(check_call(bound, args, false, problem, device, &recheck));
+  CHECK(passes(bound, recheck, args));
+  CHECK(recheck.memory.size() == 1);
+}
+
 }  // namespace
 }  // namespace kiln::registry
