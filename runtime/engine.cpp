@@ -172,13 +172,13 @@ Plan Engine::plan(std::string_view op, std::initializer_list<Arg> args) {
   return plan(this->op(op), {args.begin(), args.size()});
 }
 
-void Plan::launch(std::span<const Arg> args, StreamHandle stream,
-                  const LaunchOptions& options) const {
+[[gnu::hot]] void Plan::launch(std::span<const Arg> args, StreamHandle stream,
+                               const LaunchOptions& options) const {
   const auto& call = *static_cast<const runtime::Launcher::Call*>(call_.get());
   if (args.size() != args_) [[unlikely]] {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("{}: the plan takes {} arguments, and {} came", call.bound->op.name,
-                            args_, args.size()));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: the plan takes {} arguments, and {} came", call.op, args_, args.size()));
   }
   throw_if_failed(call.launch(args, static_cast<CUstream>(stream), options));
 }

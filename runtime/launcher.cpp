@@ -140,6 +140,14 @@ Launcher::Launcher(LauncherOptions options, KernelProvider& provider, const Logg
                    Trace& trace)
     : options_(std::move(options)), provider_(provider), logger_(logger), trace_(trace) {}
 
+Launcher::~Launcher() {
+  const std::lock_guard lock(calls_->mutex);
+  for (Call* const call : calls_->held) {
+    call->forget_plan();
+    call->launcher = nullptr;
+  }
+}
+
 Result<Launcher::Machine*> Launcher::machine() {
   std::call_once(loaded_once_, [this] {
     Result<std::shared_ptr<const Driver>> driver = Driver::load(options_.driver_path);
@@ -380,8 +388,8 @@ Result<std::shared_ptr<const Launcher::Call>> Launcher::plan(const registry::Bou
     plan = plans_.insert(key, *made);
     made_now = std::move(*made);
   }
-  auto call = std::make_unique<Call>(
-      Call{this, &bound, shapes->problem, shapes->device, plan, !options_.check, nullptr});
+  auto call = std::make_unique<Call>(Call{plan, !options_.check, bound.op.name, this, &bound,
+                                          shapes->device, shapes->problem, nullptr});
   if (plan == nullptr) {
     call->own = std::move(made_now);
     call->plan = call->own.get();
@@ -403,15 +411,24 @@ std::shared_ptr<const Launcher::Call> Launcher::hand_out(std::unique_ptr<Call> c
           }};
 }
 
-Status Launcher::launch_call(const Call& call, std::span<const Arg> args, CUstream stream,
-                             const LaunchOptions& options) const {
-  if (call.plan == nullptr) {
-    return fail(ErrorCode::kNotLoaded, call.bound->op.name +
-                                           ": Engine::unload has unloaded this plan's kernels; "
-                                           "make the plan again");
+void Launcher::Call::forget_plan() {
+  plan = nullptr;
+  plain = false;
+  own.reset();
+}
+
+Status Launcher::Call::launch_unusual(std::span<const Arg> args, CUstream stream,
+                                      const LaunchOptions& options) const {
+  if (launcher == nullptr) {
+    return fail(ErrorCode::kNotLoaded, op + ": this plan's engine was destroyed; keep it until its "
+                                            "plans were launched for the last time");
   }
-  Status status = check_planned(call, args);
-  return status ? launch_watched(*call.bound, *call.plan, args, stream, options) : status;
+  if (plan == nullptr) {
+    return fail(ErrorCode::kNotLoaded,
+                op + ": Engine::unload has unloaded this plan's kernels; make the plan again");
+  }
+  Status status = launcher->check_planned(*this, args);
+  return status ? launcher->launch_watched(*bound, *plan, args, stream, options) : status;
 }
 
 Status Launcher::check_planned(const Call& call, std::span<const Arg> args) const {
@@ -550,9 +567,7 @@ Result<std::size_t> Launcher::unload(std::span<const StreamHandle> streams) {
   {
     const std::lock_guard lock(calls_->mutex);
     for (Call* const call : calls_->held) {
-      call->plan = nullptr;
-      call->plain = false;
-      call->own.reset();
+      call->forget_plan();
     }
   }
   const std::lock_guard lock(mutex_);

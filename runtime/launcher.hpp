@@ -53,28 +53,35 @@ struct CallShapes {
 class Launcher {
  public:
   Launcher(LauncherOptions options, KernelProvider& provider, const Logger& logger, Trace& trace);
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  /// No plan that somebody holds may be being launched.
+  ~Launcher();
 
   Status launch(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                 const LaunchOptions& options);
 
-  /// A plan to be launched without looking it up, as long as the launcher lives.
+  /// A plan to be launched without looking it up. Who holds one may outlive the launcher.
   struct Call {
-    const Launcher* launcher;
+    const Plan* plan;  ///< Null once its kernels were unloaded, or the launcher is gone.
+    bool plain;        ///< There is a plan and no checking mode.
+    std::string op;
+    const Launcher* launcher;  ///< Null once it is gone; what follows is then no more.
     const registry::BoundOp* bound;
-    Problem problem;
     const DeviceInfo* device;
-    const Plan* plan;                 ///< Null once its kernels were unloaded.
-    bool plain;                       ///< There is a plan and no checking mode.
+    Problem problem;
     std::unique_ptr<const Plan> own;  ///< What `plan` is, where plans_ had no room for it.
 
     Status launch(std::span<const Arg> args, CUstream stream, const LaunchOptions& options) const {
-      if (plain) [[likely]] {
-        return plan->launch(args, stream, options);
-      }
-      return launcher->launch_call(*this, args, stream, options);
+      return plain ? plan->launch(args, stream, options) : launch_unusual(args, stream, options);
     }
+
+   private:
+    friend class Launcher;
+    Status launch_unusual(std::span<const Arg> args, CUstream stream,
+                          const LaunchOptions& options) const;
+    void forget_plan();
   };
-  /// Whoever holds it may outlive the launcher, and not launch it then.
   Result<std::shared_ptr<const Call>> plan(const registry::BoundOp& bound,
                                            std::span<const Arg> args);
 
@@ -124,9 +131,6 @@ class Launcher {
                     int& device) const;
   /// Of the checking mode: whether the arguments are what the call was planned for.
   Status check_planned(const Call& call, std::span<const Arg> args) const;
-  /// A call that is not plain.
-  Status launch_call(const Call& call, std::span<const Arg> args, CUstream stream,
-                     const LaunchOptions& options) const;
   /// Of the checking mode: with a log line before it and a wait after each kernel.
   Status launch_watched(const registry::BoundOp& bound, const Plan& plan, std::span<const Arg> args,
                         CUstream stream, const LaunchOptions& options) const;
@@ -164,7 +168,7 @@ class Launcher {
   std::mutex mutex_;                 // Guards what follows.
   std::map<int, Context> contexts_;  // By device ordinal.
 
-  /// The calls that somebody holds, for unload() to tell them.
+  /// The calls that somebody holds, to be told when their plans go.
   struct Calls {
     std::mutex mutex;  // Guards the rest.
     std::set<Call*> held;

@@ -266,8 +266,8 @@ struct PrebuildReport {
 };
 
 /// A call resolved once, for launching it many times: the kernels are loaded, and traits and
-/// geometry are those of the shapes that it was made for. Copies refer to the same; valid as long
-/// as its engine. Any number of threads may launch it at once.
+/// geometry are those of the shapes that it was made for. Copies refer to the same. Any number of
+/// threads may launch it at once, but not while its engine is being destroyed.
 class Plan {
  public:
   /// Packs parameters and makes one driver call per kernel, nothing else. The arguments must have
@@ -275,13 +275,14 @@ class Plan {
   /// their pointers, strides and scalars may differ. That is checked, like everything that a launch
   /// by op checks, in the checking mode (EngineOptions::check) only, and otherwise trusted.
   /// `stream` must belong to the plan's context; the driver refuses any other. Throws kNotLoaded
-  /// after Engine::unload.
+  /// after Engine::unload, and after its engine's end.
   void launch(std::span<const Arg> args, StreamHandle stream,
               const LaunchOptions& options = {}) const;
   void launch(std::initializer_list<Arg> args, StreamHandle stream,
               const LaunchOptions& options = {}) const;
 
-  std::size_t workspace_bytes() const noexcept;  ///< Of LaunchOptions; 0 after Engine::unload.
+  /// Of LaunchOptions; 0 once it can no longer be launched.
+  std::size_t workspace_bytes() const noexcept;
 
  private:
   friend class Engine;

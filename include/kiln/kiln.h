@@ -14,8 +14,9 @@
  *  2. Nothing is thrown, and nothing is printed. On failure, outputs are as they were, but where a
  *     function says otherwise.
  *  3. Handles (kiln_engine, kiln_plan, kiln_prefetch) are opaque. Who created one destroys it,
- *     with the function of its name; destroying NULL does nothing. An engine's plans must not be
- *     launched after it was destroyed; a prefetch may be asked for ever.
+ *     with the function of its name; destroying NULL does nothing. An engine's plans may be
+ *     destroyed after it, and are KILN_ERROR_NOT_LOADED from then on; a prefetch may be asked for
+ *     ever.
  *  4. A struct that is passed by pointer begins with struct_size, which its owner sets to
  *     sizeof(the struct); KILN_INIT(struct) does that and zeroes the rest. Such structs grow at
  *     their ends. An older caller's struct is taken as if it ended in zeros; a newer caller's is
@@ -327,7 +328,8 @@ KILN_API void kiln_plan_destroy(kiln_plan* plan);
 KILN_API kiln_status kiln_plan_launch(const kiln_plan* plan, const kiln_arg* args, size_t arg_count,
                                       kiln_stream stream, const kiln_launch_options* options);
 
-/* Bytes that kiln_plan_launch needs as kiln_launch_options.workspace. */
+/* Bytes that kiln_plan_launch needs as kiln_launch_options.workspace; 0 once it can no longer be
+ * launched. */
 KILN_API kiln_status kiln_plan_workspace_bytes(const kiln_plan* plan, size_t* bytes);
 
 /* ---------------------------------------------------------------------------------------------

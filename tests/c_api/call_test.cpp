@@ -100,6 +100,22 @@ TEST_CASE("Arguments that cannot be meant are refused, and the message says whic
   kiln_engine_destroy(engine);
 }
 
+TEST_CASE("A plan that outlives its engine is no longer loaded, and needs nothing of it") {
+  CMachine machine;
+  kiln_engine* const engine = machine.engine();
+  kiln_plan* plan = nullptr;
+  REQUIRE(kiln_plan_create(engine, "c_scale", machine.args, 4, &plan) == KILN_OK);
+  kiln_engine_destroy(engine);
+  size_t bytes = 1;
+  CHECK(kiln_plan_workspace_bytes(plan, &bytes) == KILN_OK);
+  CHECK(bytes == 0);
+  CHECK(kiln_plan_launch(plan, machine.args, 4, nullptr, nullptr) == KILN_ERROR_NOT_LOADED);
+  CHECK(contains(message(), "c_scale: this plan's engine was destroyed"));
+  CHECK(kiln_plan_launch(plan, machine.args, 3, nullptr, nullptr) == KILN_ERROR_INVALID_ARGUMENT);
+  CHECK(contains(message(), "c_scale: the plan was made with 4 arguments"));
+  kiln_plan_destroy(plan);
+}
+
 TEST_CASE("Null where something must be is refused by every function") {
   CMachine machine;
   kiln_engine* const engine = machine.engine();

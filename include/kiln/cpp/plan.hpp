@@ -15,8 +15,8 @@ namespace kiln {
 inline namespace abi0 {
 
 /// Made by Engine::plan, for one op and one set of shapes, in one context. The kernels are loaded,
-/// and traits and geometry chosen. Any number of threads may launch it at once. It must not be
-/// launched after its engine was destroyed, and may be destroyed after it.
+/// and traits and geometry chosen. Any number of threads may launch it at once, but not while its
+/// engine is being destroyed. It may be destroyed after that.
 class Plan {
  public:
   /// Packs parameters and makes one driver call per kernel, nothing else: no allocation, no lock,
@@ -24,7 +24,7 @@ class Plan {
   /// order; their names are not looked at. Only data pointers, strides and scalars may differ,
   /// which is checked in the checking mode (EngineOptions::check) and trusted otherwise. `stream`
   /// must belong to the plan's context; the driver refuses any other. Throws kNotLoaded after
-  /// Engine::unload.
+  /// Engine::unload, and after its engine was destroyed.
   void launch(Args args, StreamHandle stream) const {
     detail::check(
         kiln_plan_launch(plan_.get(), detail::c_args(args), args.size(), stream, nullptr));
@@ -34,7 +34,7 @@ class Plan {
     detail::check(kiln_plan_launch(plan_.get(), detail::c_args(args), args.size(), stream, &c));
   }
 
-  /// Bytes that a launch needs as LaunchOptions::workspace; 0 after Engine::unload.
+  /// Bytes that a launch needs as LaunchOptions::workspace; 0 once it can no longer be launched.
   std::size_t workspace_bytes() const {
     std::size_t bytes = 0;
     detail::check(kiln_plan_workspace_bytes(plan_.get(), &bytes));

@@ -79,15 +79,22 @@ TEST_CASE("Plans that went leave no memory behind, nor anything for unload() to 
   error_of(ErrorCode::kNotLoaded, [&] { kept.launch(args, nullptr); });
 }
 
-TEST_CASE("A plan may go after its engine") {
+TEST_CASE("A plan may go after its engine, and until then says that its engine is gone") {
   ScaleMachine machine;
   std::optional<Engine> engine = machine.engine();
   const ScaleCall call;
   const std::vector<Arg> args{call.x, call.bias, 1.0, call.out};
   std::optional<Plan> plan = engine->plan(engine->op("scale"), args);
   engine.reset();
+  machine.fake().forget_calls();
+  CHECK(plan->workspace_bytes() == 0);
+  const std::string message = error_of(ErrorCode::kNotLoaded, [&] { plan->launch(args, nullptr); });
+  CHECK(contains(message, "scale"));
+  CHECK(contains(message, "engine was destroyed"));
+  CHECK(contains(error_of(ErrorCode::kInvalidArgument, [&] { plan->launch({call.x}, nullptr); }),
+                 "scale"));
+  CHECK(machine.fake().launches().empty());
   plan.reset();
-  SUCCEED("nobody uses what has gone");
 }
 
 TEST_CASE("unload() leaves what another living engine uses") {
