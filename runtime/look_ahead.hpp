@@ -14,7 +14,8 @@ namespace kiln::runtime {
 
 /// Makes values for somebody who takes them one after the other, on threads that stay a few ahead.
 /// A value that no thread has begun when its turn comes is made by who takes it, so that it is
-/// never waited for a thread to start, nor is there need of any. `make` must not throw.
+/// never waited for a thread to start, nor is there need of any. Where `make` throws, the value is
+/// a Value().
 template <class Value>
 class LookAhead {
  public:
@@ -55,7 +56,7 @@ class LookAhead {
     if (begun_ == taken_) {
       const std::size_t index = begun_++;
       lock.unlock();
-      Value value = make_(index);
+      Value value = make(index);
       lock.lock();
       slot.emplace(std::move(value));
     }
@@ -72,6 +73,15 @@ class LookAhead {
   }
 
  private:
+  // There may be nobody to throw to, and who takes the value can do without.
+  Value make(std::size_t index) noexcept {
+    try {
+      return make_(index);
+    } catch (...) {
+      return Value();
+    }
+  }
+
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -81,7 +91,7 @@ class LookAhead {
       }
       const std::size_t index = begun_++;
       lock.unlock();
-      Value value = make_(index);
+      Value value = make(index);
       lock.lock();
       slots_[index % kMostAhead].emplace(std::move(value));
       if (index == taken_) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "tests/support/catch.hpp"
@@ -58,6 +59,22 @@ TEST_CASE("Whoever leaves early waits for the values under way alone") {
     CHECK(*values.take() == 0);
   }
   CHECK(made <= 1 + Values::kMostAhead);
+}
+
+TEST_CASE("A value whose making throws is an empty one, on whichever thread, and ends nothing") {
+  constexpr std::size_t kCount = 300;
+  for (const std::size_t hands : {0U, 2U}) {
+    Values values(kCount, hands, [&](std::size_t i) {
+      if (i % 3 == 1) {
+        throw std::bad_alloc();
+      }
+      return square(i);
+    });
+    for (std::size_t i = 0; i < kCount; ++i) {
+      CAPTURE(hands, i);
+      CHECK((values.take() == nullptr) == (i % 3 == 1));
+    }
+  }
 }
 
 }  // namespace kiln::runtime
