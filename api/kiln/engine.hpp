@@ -54,75 +54,30 @@ enum class CaptureMisses : std::uint8_t {
   kError,  ///< kNotLoaded, before any driver call that would spoil the capture.
 };
 
-/// Settings of an engine, read once when it is made. A field left empty falls back to the
-/// environment variable named beside it, which is also read only then.
+/// Settings of an engine, read once when it is made. What each does, and which environment variable
+/// stands in for one that is left empty, kiln_engine_options of include/kiln/kiln.h says; here only
+/// what is not the same there. An empty optional, string or list is "not said".
 struct EngineOptions {
-  /// Writable cache root, an absolute path. Else KILN_CACHE_DIR (absolute too),
-  /// $XDG_CACHE_HOME/kiln, $HOME/.cache/kiln. It must be a directory of this user; one that is
-  /// named here or by KILN_CACHE_DIR may also belong to root, be writable by a group of the process
-  /// or, where the process is root, belong to anybody, with one warning. Another is not used.
   std::string cache_root;
-  /// Makes everything in a named root writable by the root's group, whatever the umask. Else
-  /// KILN_CACHE_GROUP=1.
   std::optional<bool> cache_group_shared;
-  /// Most bytes of disk that the root's entries may take; when there are more, the least recently
-  /// used go. 0: no limit. Else KILN_CACHE_MAX_BYTES, which takes a suffix K, M or G (of 1024).
-  std::optional<std::uint64_t> cache_max_bytes;
-  /// How long an entry stays without being used, to about a day. 0: no limit. Else
-  /// KILN_CACHE_MAX_AGE, in seconds or with a suffix h or d.
-  std::optional<std::chrono::seconds> cache_max_age;
-  /// Uses a named root that everybody can write, and with it what anybody put there. Else
-  /// KILN_CACHE_ALLOW_WORLD_WRITABLE=1.
+  std::optional<std::uint64_t> cache_max_bytes;       ///< 0: no limit.
+  std::optional<std::chrono::seconds> cache_max_age;  ///< 0: no limit.
   std::optional<bool> cache_allow_world_writable;
-  /// Directories of prebuilt entries and pack files (`kiln pack create`), asked in order after the
-  /// root and never written. Absolute paths; each must belong to root or this user and not be
-  /// writable by everybody, or be a pack with a valid signature. Any other is left out with a
-  /// warning; where nothing lies, a directory may come, and until then there is nothing to find.
-  /// Else KILN_CACHE_LAYERS, with colons between them.
   std::vector<std::string> read_only_layers;
-  /// Public key files (`kiln pack keygen`). With any, only packs signed by one of the keys are
-  /// used, and none at all while one of the files cannot be read or is writable by everybody. Else
-  /// KILN_TRUSTED_KEYS, with colons between them.
   std::vector<std::string> trusted_keys;
   ToolchainMatch layer_toolchains = ToolchainMatch::kAny;
-  /// How long a call that misses waits at most while another process on this machine compiles the
-  /// same kernel, before it compiles for itself. A process that was killed is not waited for, and
-  /// one that has stopped for 20 s at most. Zero: never waits.
-  std::chrono::seconds compile_wait{600};
-  /// Else KILN_JIT: allow, warn or forbid. Default kAllow.
+  std::chrono::seconds compile_wait{600};  ///< Zero: never waits.
   std::optional<JitPolicy> jit;
-  /// Compiles in this process. Otherwise in worker processes, which a crash or a hang of NVRTC ends
-  /// instead of this one, and which run side by side; where none can be started, in this process
-  /// after all, with a warning. Else KILN_COMPILE_IN_PROCESS=1.
   std::optional<bool> compile_in_process;
-  /// Path of the worker's executable, kiln-compile-worker. Else KILN_COMPILE_WORKER, else beside
-  /// the library.
   std::string compile_worker;
-  /// Most compiles at the same time. 0: else KILN_COMPILE_JOBS, else as many as this process has
-  /// cores and, at 1 GiB each, memory.
   int compile_jobs = 0;
-  /// A compile in a worker that takes longer is given up: the worker is killed, and the compile
-  /// tried once more in another one.
   std::chrono::seconds compile_timeout{300};
-  /// A JSON file to keep the set of variants in that this engine really launches, merged with what
-  /// it holds: see `kiln prebuild --manifest`. "%p" in it is the process id. Else KILN_RECORD.
   std::string record;
-  /// A file to append events to (compiles, cache lookups, loads), in Chrome's trace format. Else
-  /// KILN_TRACE.
   std::string trace;
-  /// Path of libnvrtc.so. Else KILN_NVRTC, the loader's path, the usual toolkit and wheel folders.
   std::string nvrtc;
-  /// Path of libcuda.so.1. Else the loader's path.
   std::string driver;
-  /// Use programmatic dependent launch where an op and the device support it. Else KILN_PDL=0 turns
-  /// it off.
   std::optional<bool> pdl;
-  /// Else KILN_CAPTURE_MISSES: load or error. Default kLoad.
   std::optional<CaptureMisses> capture_misses;
-  /// The checking mode, for finding what is wrong. At each launch, also a plan's: the op's contract
-  /// with exact overlap checks of strided tensors, and driver checks of pointers; a line at
-  /// LogLevel::kInfo with op, arguments and stream; and, unless the stream is being captured, a
-  /// wait for each kernel, so that one that fails is named. Else KILN_CHECK=1.
   std::optional<bool> check;
   LogSink log;
 };
