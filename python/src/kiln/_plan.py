@@ -33,23 +33,28 @@ class _Makes:
         else:
             return
         for place, shape in self.shapes.items():
-            self._want(place, shape, _shape(values[place]))
+            if getattr(values[place], "shape", None) != shape:  # Else that was quick.
+                self._want(place, shape, _shape(values[place]))
         for place, dtype in self.dtypes.items():
             self._want(place, dtype, _dtype(values[place]))
 
     def _want(self, place: int, planned: Any, found: Any) -> None:
         if found is None or planned is None or planned == found:  # What says neither is refused where the output is made.
             return
-        made = " and ".join(self.op.args[place].name for place in self.outputs)
+        name, made = self.op.args[place].name, " and ".join(self.op.args[place].name for place in self.outputs)
         raise InvalidArgumentError(
-            f'{self.op.name}: argument "{self.op.args[place].name}": the plan is for {planned}, found {found}: make a plan for that (where '
-            f"{made} is passed, the plan trusts its arguments)"
+            f'{self.op.name}: argument "{name}": the plan is for {_shown(planned)}, found {_shown(found)}: make a plan for that (where {made} '
+            "is passed, the plan trusts its arguments)"
         )
 
 
-def _shape(tensor: Any) -> list[int] | None:
+def _shown(shape_or_dtype: tuple[int, ...] | str) -> str:
+    return shape_or_dtype if isinstance(shape_or_dtype, str) else str(list(shape_or_dtype))
+
+
+def _shape(tensor: Any) -> tuple[int, ...] | None:
     try:
-        return list(_producers.producer_of(tensor).shape_of(tensor))
+        return tuple(_producers.producer_of(tensor).shape_of(tensor))
     except Error:
         return None
 
