@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/call_text.hpp"
+#include "runtime/driver/relaxed_capture.hpp"
 #include "runtime/pointer_check.hpp"
 #include "trait_registry/check.hpp"
 #include "trait_registry/target.hpp"
@@ -16,26 +17,6 @@ namespace {
 
 // Drivers of this version and newer can load a library while a stream is captured.
 constexpr int kLoadsDuringCapture = 12030;
-
-/// Lets this thread load libraries while some stream is captured, and restores its mode.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const DriverApi& api) : api_(api) {
-    exchanged_ = api_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
-  }
-  ~RelaxedCapture() {
-    if (exchanged_) {
-      api_.cuThreadExchangeStreamCaptureMode(&mode_);
-    }
-  }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  const DriverApi& api_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool exchanged_ = false;
-};
 
 // Spoils no capture, unlike most other calls. One of a blocking stream shows at the legacy default
 // stream, which it would spoil, as a failure.
