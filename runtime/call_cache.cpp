@@ -60,12 +60,13 @@ class Likeness {
     if (count_ != words.size()) [[unlikely]] {
       return false;
     }
-    // All of them in any case, which branches less than to stop at the first that differs.
-    std::uint64_t difference = 0;
+    // One at a time, as they were just written: a wider read would wait for all of those writes.
     for (std::size_t i = 0; i < count_; ++i) {
-      difference |= words_[i] ^ words[i];
+      if (words_[i] != words[i]) [[unlikely]] {
+        return false;
+      }
     }
-    return difference == 0;
+    return true;
   }
 
  private:

@@ -145,8 +145,8 @@ class ScaleMachine : public Machine {
     plant(planter, "scale", "sm_90", cache_root(), planted);
   }
   Engine engine() { return engine(options()); }
-  Engine engine(EngineOptions with) {
-    Engine made(std::move(with));
+  Engine engine(const EngineOptions& with) {
+    Engine made(with);
     made.register_op(scale_op());
     return made;
   }
