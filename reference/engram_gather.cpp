@@ -19,11 +19,13 @@ std::vector<Bf16> engram_gather(const EngramTable& table, const std::vector<std:
       continue;
     }
     const std::int64_t row = ids[n] - table.row_lo;
-    for (std::int64_t column = 0; column < table.dim; ++column) {
-      const float value = e4m3_to_float(table.weight[row * table.dim + column]);
-      const float factor = e8m0_to_float(table.scale[row * groups + column / table.block]);
-      out[n * static_cast<std::size_t>(table.dim) + static_cast<std::size_t>(column)] =
-          to_bf16(value * factor);
+    const std::uint8_t* weight = table.weight + row * table.dim;
+    Bf16* target = out.data() + n * static_cast<std::size_t>(table.dim);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const float factor = e8m0_to_float(table.scale[row * groups + group]);
+      for (std::int64_t i = 0; i < table.block; ++i) {
+        *target++ = to_bf16(e4m3_to_float(*weight++) * factor);
+      }
     }
   }
   return out;

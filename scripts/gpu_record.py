@@ -2,7 +2,7 @@
 """The record of the last GPU test run, docs/gpu_record.json, and whether the tree still is what was run.
 
     scripts/gpu_record.py digests          print the digest of every row: one per op, one for the launch path
-    scripts/gpu_record.py write RESULTS    make the record from a GPU session's results (see gpu_session.sh)
+    scripts/gpu_record.py write RESULTS... make the record from the results of a GPU session, or of its parts (see gpu_session.sh)
     scripts/gpu_record.py pending ROW REASON   mark a row as not yet run on a GPU, with the reason
     scripts/gpu_record.py check            exit 1 when a row is missing or its digest is not the tree's
 
@@ -93,16 +93,24 @@ def store(record_path, record):
     record_path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def write(tree, record_path, results_path):
+def write(tree, record_path, results_paths):
     """A row counts only if the session ran this very tree: the session carries the digests it ran."""
-    results = json.loads(pathlib.Path(results_path).read_text(encoding="utf-8"))
-    if results["tests_failed"] or not results["tests_passed"]:
-        raise SystemExit(f"{results['tests_passed']} GPU tests passed, {results['tests_failed']} failed: no record is made of that")
+    parts = [json.loads(pathlib.Path(path).read_text(encoding="utf-8")) for path in results_paths]
+    passed, failed = (sum(part[key] for part in parts) for key in ("tests_passed", "tests_failed"))
+    if failed or not passed:
+        raise SystemExit(f"{passed} GPU tests passed, {failed} failed: no record is made of that")
     current = digests(tree)
-    stale = [row for row, value in current.items() if results["digests"].get(row) != value]
+    stale = [row for row, value in current.items() if any(part["digests"].get(row) != value for part in parts)]
     if stale:
         raise SystemExit(f"the tree changed since the session ran: {', '.join(stale)}; run it again")
-    run = {key: results[key] for key in ("device", "driver", "date", "tests_passed", "sanitizers")}
+    devices = {(part["device"], part["driver"]) for part in parts}
+    if len(devices) != 1:
+        raise SystemExit(f"the parts ran on different machines: {'; '.join(' with driver '.join(pair) for pair in sorted(devices))}")
+    sanitizers = [line for part in parts for line in part["sanitizers"]]
+    if not sanitizers:
+        raise SystemExit("no memory checker ran: give the results of gpu_session.sh --checkers too")
+    run = {key: parts[0][key] for key in ("device", "driver")}
+    run |= {"date": max(part["date"] for part in parts), "tests_passed": passed, "sanitizers": sanitizers}
     store(record_path, {"run": run, "rows": {row: {"digest": value, "status": "passed"} for row, value in current.items()}})
     return 0
 
@@ -144,7 +152,7 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("digests")
     commands.add_parser("check")
-    commands.add_parser("write").add_argument("results")
+    commands.add_parser("write").add_argument("results", nargs="+")
     pending = commands.add_parser("pending")
     pending.add_argument("row")
     pending.add_argument("reason")

@@ -4,21 +4,26 @@
 # no build tools. Prints a table, and writes results for `scripts/gpu_record.py write`; beside them
 # bench.json and bench.svg.
 #
-#   gpu_session.sh [RESULTS] [--no-bench]     run in, or named by its path in, the packed folder
-#   gpu_session.sh --bench-only [RESULTS]     the other half, which is no part of the results
+#   gpu_session.sh [RESULTS] [PART...]     run in, or named by its path in, the packed folder
+#
+# PART is any of --tests, --checkers and --bench (by itself all three). Tests and checkers that did not run together leave results that
+# `gpu_record.py write` takes together; benchmarks are no part of them.
 set -uo pipefail
-bench=yes checks=yes files=()
+parts=() files=()
 for argument in "$@"; do
   case $argument in
-    --no-bench) bench=no ;;
-    --bench-only) checks=no ;;
+    --tests | --checkers | --bench) parts+=("${argument#--}") ;;
+    --*) echo "gpu_session: no part is called $argument; there are --tests, --checkers and --bench" >&2; exit 2 ;;
     *) files+=("$argument") ;;
   esac
 done
+[ ${#parts[@]} -gt 0 ] || parts=(tests checkers bench)
+wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
 results=$(realpath -m "${files[0]:-gpu_results.json}")
 pack=$(cd "$(dirname "$0")" && pwd)
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+shopt -s nullglob  # A pattern that nothing matches is no file.
 export KILN_CACHE_DIR=$pack/cache
 # What the tests compile themselves.
 [ ! -x "$pack/kiln-compile-worker" ] || export KILN_COMPILE_WORKER=$pack/kiln-compile-worker
@@ -40,84 +45,93 @@ count_cases() {
   echo "${good:-0} ${bad:-0}"
 }
 
-run_tests() {
-  local program=$1 name code good bad
-  name=$(basename "$program")
-  "$program" 2>&1 | tee "$logs/$name"
-  code=${PIPESTATUS[0]}
-  read -r good bad < <(count_cases "$logs/$name")
-  # A program that crashed, or that skipped itself, has failed here: there is meant to be a GPU.
-  [ "$code" = 0 ] || [ "$bad" -gt 0 ] || bad=1
-  passed=$((passed + good)) failed=$((failed + bad))
-  row "$name" "$good passed, $bad failed"
-}
-
-# The tests that a program's checkers run, one name a line, in as many files as there are shards: LOGS/PROGRAM.N.names.
-shards=3
-split_tests() {  # PROGRAM
+# The tests of a program that a spec selects, one name a line and as a test spec wants it, dealt to at most so many files
+# LOGS/KIND.PROGRAM.N.names. A file without a name would select every test.
+split_tests() {  # KIND PROGRAM SPEC SHARDS
   local names shard
-  names=$("$1" --list-test-names-only "[sanitize]" | sed 's/[][,\\]/\\&/g')  # As a test spec wants them.
-  for ((shard = 0; shard < shards; ++shard)); do
-    awk -v shard="$shard" -v shards="$shards" 'NR % shards == shard' <<< "$names" > "$logs/$(basename "$1").$shard.names"
+  names=$("$2" --list-test-names-only "$3" | sed 's/[][,\\]/\\&/g')
+  [ -n "$names" ] || return
+  for ((shard = 0; shard < $4 && shard < $(wc -l <<< "$names"); ++shard)); do
+    awk -v shard="$shard" -v shards="$4" '(NR - 1) % shards == shard' <<< "$names" > "$logs/$1.$(basename "$2").$shard.names"
   done
 }
 
+start_tests() {  # PROGRAM NAMES
+  "$1" --durations yes --input-file "$2" > "${2%.names}.log" 2>&1
+  echo $? > "${2%.names}.code"
+}
+
+# Several processes, since most of their time is the host's.
+run_tests() {
+  local program=$1 name names code good bad all_good=0 all_bad=0
+  name=$(basename "$program")
+  split_tests tests "$program" '~[.]' 8
+  for names in "$logs/tests.$name".*.names; do start_tests "$program" "$names" & done
+  wait
+  for names in "$logs/tests.$name".*.names; do
+    code=$(cat "${names%.names}.code")
+    read -r good bad < <(count_cases "${names%.names}.log")
+    # A program that crashed, or that skipped itself, has failed here: there is meant to be a GPU.
+    [ "$code" = 0 ] || [ "$bad" -gt 0 ] || bad=1
+    [ "$bad" = 0 ] || grep -vE '^[0-9.]+ s: ' "${names%.names}.log"
+    all_good=$((all_good + good)) all_bad=$((all_bad + bad))
+  done
+  [ $((all_good + all_bad)) -gt 0 ] || all_bad=1
+  cat "$logs/tests.$name".*.log | grep -E '^[0-9.]+ s: ' | sort -rn | head -n 12
+  passed=$((passed + all_good)) failed=$((failed + all_bad))
+  row "$name" "$all_good passed, $all_bad failed"
+}
+
 # Several at a time, since most of their time is the host's. Each leaves its output and exit code.
-start_checker() {  # TOOL PROGRAM LOG SHARD
+start_checker() {  # TOOL PROGRAM NAMES
+  local log=${3%.names}.$1
   # Errors of driver calls are the tests' to judge: some ask on purpose for what is not there.
-  compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 86 \
-    "$2" --input-file "$logs/$(basename "$2").$4.names" > "$3.$4" 2>&1
-  echo $? > "$3.$4.code"
+  compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 86 "$2" --input-file "$3" > "$log" 2>&1
+  echo $? > "$log.code"
 }
 
 # A checker that cannot work on this machine is reported as not run, which is neither pass nor fail.
-judge_checker() {  # TOOL PROGRAM LOG
-  local name outcome=clean code shard
-  name="$1 $(basename "$2")"
-  for ((shard = 0; shard < shards; ++shard)); do
-    if [ ! -e "$3.$shard.code" ]; then
+judge_checker() {  # TOOL PROGRAM
+  local outcome="FAILED: no test was listed" code names log
+  for names in "$logs/checked.$(basename "$2")".*.names; do
+    log=${names%.names}.$1
+    if [ ! -e "$log.code" ]; then
       outcome="not run: no compute-sanitizer here"
       break
     fi
-    code=$(cat "$3.$shard.code")
-    tail -n 5 "$3.$shard"
-    if grep -qi 'device not supported' "$3.$shard"; then
+    code=$(cat "$log.code")
+    tail -n 5 "$log"
+    if grep -qi 'device not supported' "$log"; then
       outcome="not run: the device is not supported"
       break
     elif [ "$code" != 0 ]; then
       outcome="FAILED (exit $code)"
-      failed=$((failed + 1))
       break
-    elif ! grep -q 'All tests passed' "$3.$shard" || grep -q 'Invalid Filter' "$3.$shard"; then
+    elif ! grep -q 'All tests passed' "$log" || grep -q 'Invalid Filter' "$log"; then
       outcome="FAILED: not every test passed"
-      failed=$((failed + 1))
       break
     fi
+    outcome=clean
   done
-  checkers+=("$name: $outcome")
-  row "$name" "$outcome"
+  [[ $outcome != FAILED* ]] || failed=$((failed + 1))
+  checkers+=("$1 $(basename "$2"): $outcome")
+  row "$1 $(basename "$2")" "$outcome"
 }
 
 tools=(memcheck racecheck initcheck synccheck)
 
-start_checkers() {
-  command -v compute-sanitizer >/dev/null || return
-  for program in "$pack"/tests/*; do split_tests "$program"; done
-  for tool in "${tools[@]}"; do
-    for program in "$pack"/tests/*; do
-      for ((shard = 0; shard < shards; ++shard)); do
-        start_checker "$tool" "$program" "$logs/$tool.$(basename "$program")" "$shard" &
-      done
+run_checkers() {
+  local program tool names
+  for program in "$pack"/tests/*; do
+    split_tests checked "$program" '[sanitize]' 3
+    command -v compute-sanitizer >/dev/null || continue
+    for tool in "${tools[@]}"; do
+      for names in "$logs/checked.$(basename "$program")".*.names; do start_checker "$tool" "$program" "$names" & done
     done
   done
-}
-
-judge_checkers() {
   wait
-  for tool in "${tools[@]}"; do
-    for program in "$pack"/tests/*; do
-      judge_checker "$tool" "$program" "$logs/$tool.$(basename "$program")"
-    done
+  for program in "$pack"/tests/*; do
+    for tool in "${tools[@]}"; do judge_checker "$tool" "$program"; done
   done
 }
 
@@ -180,13 +194,6 @@ IFS=, read -r device driver < <(nvidia-smi --query-gpu=name,driver_version --for
 [ -n "${device:-}" ] || { echo "gpu_session: nvidia-smi shows no GPU here" >&2; exit 1; }
 "$pack/kiln" doctor
 
-run_checks() {
-  start_checkers
-  for program in "$pack"/tests/*; do run_tests "$program"; done
-  judge_checkers
-  run_ops
-}
-
 run_benches() {
   local folder
   folder=$(dirname "$results")
@@ -196,10 +203,13 @@ run_benches() {
   done
 }
 
-[ "$checks" = no ] || run_checks
-[ "$bench" = no ] || run_benches
-if [ "$checks" = no ]; then
-  printf '\n%s on driver %s\n' "$device" "${driver# }"
+if wanted tests; then
+  for program in "$pack"/tests/*; do run_tests "$program"; done
+  run_ops
+fi
+! wanted checkers || run_checkers
+! wanted bench || run_benches
+if ! wanted tests && ! wanted checkers; then
   printf '%s\n' "${rows[@]}"
   [ "$failed" = 0 ]
   exit
@@ -215,4 +225,4 @@ printf '\n%s on driver %s\n' "$device" "${driver# }"
 printf '%s\n' "${rows[@]}"
 cat "$results"
 echo "$passed passed, $failed failed"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+[ "$failed" = 0 ] && { [ "$passed" -gt 0 ] || ! wanted tests; }

@@ -43,7 +43,7 @@ part example 'us a step|same bits' "$python" decode_step.py
 # Most of a test's time is the host's, and one thread's (tests/conftest.py).
 most=12 cores=$(nproc) side_by_side=()
 "$python" -c 'import xdist' 2> /dev/null && side_by_side=(-n $((cores < most ? cores : most)))
-part tests '^(FAILED|ERROR)|passed|failed' "$python" -m pytest -q -p no:cacheprovider --tb=short --show-capture=no --durations=15 "${side_by_side[@]}" tests
+part tests '^(FAILED|ERROR)|passed|failed' "$python" -m pytest -q -p no:cacheprovider --tb=short --show-capture=no -rs --durations=15 "${side_by_side[@]}" tests
 printf '\n'
 printf '%s\n' "${rows[@]}"
 [ "$failed" = 0 ]

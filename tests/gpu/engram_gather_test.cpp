@@ -217,7 +217,7 @@ TEST_CASE("engram_gather takes every kind of width and block", "[gather]") {
         continue;
       }
       const Table table(37, dim, block);
-      for (const std::int64_t n : {1, 33, 3000}) {
+      for (const std::int64_t n : {std::int64_t{1}, std::int64_t{33}, 3000 * 16 / dim + 40}) {
         CAPTURE(dim, block, n);
         REQUIRE(run(table, n) == "");
       }

@@ -52,7 +52,7 @@ class GpuRecord(ScratchTest):
         self.write(name, TREE[name])
         return {row for row in before if before[row] != after[row]}
 
-    def results(self, **changes):
+    def results(self, name="results.json", **changes):
         results = {
             "device": "a GPU",
             "driver": "580",
@@ -63,7 +63,7 @@ class GpuRecord(ScratchTest):
             "digests": self.digests(),
         }
         results.update(changes)
-        path = self.scratch / "results.json"
+        path = self.scratch / name
         path.write_text(json.dumps(results), encoding="utf-8")
         return path
 
@@ -99,6 +99,16 @@ class GpuRecord(ScratchTest):
     def test_no_record_is_made_of_failed_or_absent_tests(self):
         self.assertIn("1 failed", self.record("write", self.results(tests_failed=1), code=1))
         self.assertIn("0 GPU tests passed", self.record("write", self.results(tests_passed=0), code=1))
+
+    def test_parts_of_a_session_make_one_record(self):
+        tests = self.results("tests.json", sanitizers=[])
+        checkers = self.results("checkers.json", tests_passed=0, date="2026-01-02")
+        self.assertIn("no memory checker ran", self.record("write", tests, code=1))
+        self.record("write", tests, checkers)
+        run = json.loads((self.scratch / "docs/gpu_record.json").read_text(encoding="utf-8"))["run"]
+        self.assertEqual((run["tests_passed"], run["date"], run["sanitizers"]), (5, "2026-01-02", ["memcheck: clean"]))
+        elsewhere = self.results("elsewhere.json", tests_passed=0, driver="570")
+        self.assertIn("different machines: a GPU with driver 570; a GPU with driver 580", self.record("write", tests, elsewhere, code=1))
 
     def test_no_record_is_made_for_a_tree_that_changed_since_the_run(self):
         results = self.results()

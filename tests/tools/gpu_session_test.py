@@ -54,17 +54,17 @@ class GpuSession(ScratchTest):
         path.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
         path.chmod(0o755)
 
-    def session(self, code):
+    def session(self, code, *parts):
         results = self.scratch / "results.json"
         result = subprocess.run(
-            [self.scratch / "pack/gpu_session.sh", results],
+            [self.scratch / "pack/gpu_session.sh", results, *parts],
             env={**os.environ, "PATH": f"{self.scratch}/bin:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
             check=False,
         )
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        return json.loads(results.read_text(encoding="utf-8")), result.stdout
+        return json.loads(results.read_text(encoding="utf-8")) if results.exists() else None, result.stdout
 
     def test_passing_programs_give_a_result_that_a_record_can_be_made_of(self):
         self.program("pack/tests/a", PASSING)
@@ -83,8 +83,42 @@ class GpuSession(ScratchTest):
     def test_a_program_that_skips_itself_or_crashes_counts_as_failed(self):
         for body in [SKIPPING, CRASHING]:
             self.program("pack/tests/a", body)
-            results, _ = self.session(1)
+            results, _ = self.session(1, "--tests")
             self.assertEqual((results["tests_passed"], results["tests_failed"]), (0, 1))
+
+    def test_tests_run_once_each_in_several_processes_hidden_ones_left_out(self):
+        names = [f"Test {i}, of many" for i in range(19)]
+        lines = "\n".join(names)
+        self.program(
+            "pack/tests/a",
+            f'[ "$1" != --list-test-names-only ] || {{ echo "$2" > "$0.spec"; echo "{lines}"; exit 19; }}\n'
+            f'cat "$4" >> "$0.ran"; echo "$4" >> "$0.processes"; echo "0.5 s: slow"; {PASSING}',
+        )
+        results, shown = self.session(0, "--tests")
+        ran = (self.scratch / "pack/tests/a.ran").read_text().splitlines()
+        self.assertEqual(sorted(ran), sorted(name.replace(",", "\\,") for name in names))
+        self.assertEqual((self.scratch / "pack/tests/a.spec").read_text(), "~[.]\n")
+        processes = len((self.scratch / "pack/tests/a.processes").read_text().splitlines())
+        self.assertEqual((processes, results["tests_passed"]), (8, 8 * 7))
+        self.assertIn("0.5 s: slow", shown)
+
+    def test_what_fails_in_one_of_the_processes_is_shown_and_counts(self):
+        self.program("pack/tests/a", f'[ "$1" != --list-test-names-only ] || {{ echo One; echo Two; exit 2; }}; grep -q One "$4" || {{ echo it differs; {FAILING}; }}; {PASSING}')
+        results, shown = self.session(1, "--tests")
+        self.assertEqual((results["tests_passed"], results["tests_failed"]), (10, 2))
+        self.assertIn("it differs", shown)
+
+    def test_each_part_leaves_what_it_did_and_benchmarks_leave_nothing(self):
+        self.program("pack/tests/a", PASSING)
+        _, _ = self.session(0, "--bench")
+        self.assertFalse((self.scratch / "results.json").exists())
+        tests, _ = self.session(0, "--tests")
+        self.assertEqual((tests["tests_passed"], tests["sanitizers"]), (7, []))
+        checkers, _ = self.session(0, "--checkers")
+        self.assertEqual((checkers["tests_passed"], len(checkers["sanitizers"])), (0, 4))
+
+    def test_a_part_that_there_is_none_of_is_refused(self):
+        _, _ = self.session(2, "--no-bench")
 
     def test_a_finding_of_a_checker_is_a_failure(self):
         self.program("pack/tests/a", PASSING)
