@@ -48,8 +48,10 @@ class Place:
 
 class Gpu(Place):
     def __init__(self) -> None:
-        import torch
-
+        try:
+            import torch
+        except ImportError:
+            raise SystemExit("call_cost: torch is not installed here, and it is what makes the tensors; --fake DRIVER shows that this runs") from None
         if not torch.cuda.is_available():
             raise SystemExit("call_cost: torch finds no GPU here; --fake DRIVER shows that this runs")
         self.tensors = tuple(torch.randn(shape, device="cuda").bfloat16() for shape in SHAPES)
