@@ -108,12 +108,15 @@ void set_compiler(const kiln_engine_options& given, EngineOptions& options) {
       optional_switch(given.compile_in_process, "options->compile_in_process");
   options.compile_worker = text(given.compile_worker);
   options.compile_jobs = given.compile_jobs;
+  // Longer than any process lives, and short enough for a clock of nanoseconds to be added to.
+  constexpr std::int64_t kLongest = std::int64_t{100} * 365 * 86400;
   if (given.compile_timeout_seconds > 0) {
-    options.compile_timeout = std::chrono::seconds(given.compile_timeout_seconds);
+    options.compile_timeout =
+        std::chrono::seconds(std::min<std::int64_t>(given.compile_timeout_seconds, kLongest));
   }
   if (given.compile_wait_seconds != 0) {
     options.compile_wait =
-        std::chrono::seconds(std::max<std::int64_t>(given.compile_wait_seconds, 0));
+        std::chrono::seconds(std::clamp<std::int64_t>(given.compile_wait_seconds, 0, kLongest));
   }
 }
 

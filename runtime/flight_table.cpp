@@ -30,6 +30,9 @@ void FlightTable::end(const cache::Digest& key, std::shared_ptr<const cache::Ent
   {
     const std::lock_guard lock(mutex_);
     const auto flying = flying_.find(key);
+    if (flying == flying_.end()) {
+      return;  // Of a parent's thread, and a forked child's own flight took its place and ended.
+    }
     flying->second->ended = true;
     flying->second->entry = std::move(entry);
     flying_.erase(flying);
@@ -47,7 +50,7 @@ FlightTable::Joined FlightTable::join(const cache::Digest& key) {
       return {std::nullopt, known->second, std::nullopt};
     }
     std::shared_ptr<State>& flying = flying_[key];
-    if (flying == nullptr) {
+    if (flying == nullptr || !flying->is_ours()) {
       flying = std::make_shared<State>();
       return {Flight(*this, key), nullptr, std::nullopt};
     }
@@ -61,10 +64,15 @@ FlightTable::Joined FlightTable::join(const cache::Digest& key) {
 
 std::optional<FlightTable::Flight> FlightTable::try_lead(const cache::Digest& key) {
   const std::lock_guard lock(mutex_);
-  if (failures_.contains(key) || kept_.contains(key) || flying_.contains(key)) {
+  std::shared_ptr<State>& flying = flying_[key];
+  const bool free = flying == nullptr || !flying->is_ours();
+  if (!free || failures_.contains(key) || kept_.contains(key)) {
+    if (flying == nullptr) {
+      flying_.erase(key);
+    }
     return std::nullopt;
   }
-  flying_.emplace(key, std::make_shared<State>());
+  flying = std::make_shared<State>();
   return std::make_optional<Flight>(*this, key);
 }
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include <unistd.h>
+
 #include "base/result.hpp"
 #include "cache/entry.hpp"
 #include "cache/key.hpp"
@@ -58,6 +60,10 @@ class FlightTable {
  private:
   /// One kernel's present flight, shared by those who wait for it.
   struct State {
+    /// False in a process forked off meanwhile, which has none of the threads that could end it.
+    bool is_ours() const noexcept { return process == getpid(); }
+
+    pid_t process = getpid();
     bool ended = false;
     std::shared_ptr<const cache::Entry> entry;
   };

@@ -46,6 +46,10 @@ def test_a_stream_may_be_given_by_handle_or_as_an_object(machine, engine):
         assert x.asked_for == [handle]
     with pytest.raises(TypeError, match="stream"):
         kiln.n128k512_gemm_bf16(*gemm()[:2], out=gemm()[2], stream="main")
+    for wrong in (-5, 1 << 70):
+        TorchStream.cuda_stream = wrong
+        with pytest.raises(kiln.InvalidArgumentError, match=f"stream: {wrong} is no handle"):
+            kiln.n128k512_gemm_bf16(*gemm()[:2], out=gemm()[2], stream=TorchStream())
 
 
 def test_an_array_of_the_cuda_array_interface_is_taken(machine, engine):
@@ -326,6 +330,23 @@ def test_outputs_are_made_for_no_host_tensor(machine, engine):
         kiln.n128k512_gemm_bf16(*gemm()[:2])
 
 
+def test_a_scalar_type_of_numpys_describes_a_tensor(machine, engine):
+    float32 = type("float32", (), {})
+    x, w = TensorSpec((4, 64), float32), TensorSpec((64,), float32)
+    assert kiln.can_use("rmsnorm_fp32", x, w, 1e-6)
+    assert not kiln.can_use("rmsnorm_fp32", TensorSpec((4, 64), type("float64", (), {})), w, 1e-6)
+
+
+def test_a_users_own_error_is_none_that_the_library_raises(machine, engine):
+    class Own(kiln.Error):
+        status = "invalid_argument"
+
+        def __init__(self, a, b): ...
+
+    with pytest.raises(kiln.InvalidArgumentError):
+        kiln.prebuild([])
+
+
 def test_a_tensor_without_axes_is_outside_the_contract_in_words(machine, engine):
     with pytest.raises(kiln.InvalidArgumentError, match="rmsnorm: "):
         kiln.rmsnorm(Array((4, 64), "bf16"), Array((), "bf16"), 1e-6, y=Array((4, 64), "bf16"))
@@ -337,6 +358,7 @@ def test_a_tensor_without_axes_is_outside_the_contract_in_words(machine, engine)
         ({"data": (1 << 20, True)}, 'argument "out": .*read-only'),
         ({"mask": object()}, "mask"),
         ({"strides": (9,)}, "multiples"),
+        ({"strides": (8, 8)}, "1 axes has 2 strides"),
         ({"stream": 0}, "stream"),
         ({"data": None}, "lacks data"),
     ],

@@ -112,5 +112,6 @@ def by_status() -> dict[str, type[Error]]:
     """Classes by status; the one that is not here is Error itself, for what a newer library may say."""
     found: dict[str, type[Error]] = {"internal": Error}
     for cls in Error.__subclasses__():
-        found[cls.status] = cls
+        if cls.__module__ == __name__:  # A user's own class is none that the library raises.
+            found[cls.status] = cls
     return found

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _native
-from ._dtypes import DTYPES, dtype_name
+from ._dtypes import DTYPES, NoDtype, dtype_name
 from ._errors import ArgumentTypeError, InvalidArgumentError
 from ._outputs import torch_dtype
 from ._spec import CPU, CUDA, CUDA_HOST, MANAGED, TensorSpec, contiguous_strides, view
@@ -96,6 +96,12 @@ class NoMemory(Producer):
 
     def device_of(self, tensor: TensorSpec) -> int:
         return tensor.device
+
+    def dtype_of(self, tensor: TensorSpec) -> str:
+        try:
+            return dtype_name(tensor.dtype)
+        except NoDtype:
+            return super().dtype_of(tensor)  # What it is called, for what is said of it.
 
     def empty(self, shape: Sequence[int], dtypes: Sequence[str], like: TensorSpec, stream: int) -> TensorSpec:
         return TensorSpec(tuple(shape), dtypes[0], device=like.device)
@@ -244,6 +250,8 @@ class CudaArray(Producer):
             raise InvalidArgumentError("an array with a mask, which no kernel looks at")
         _same_stream(described.get("stream"), stream)
         steps = _in_elements(described.get("strides"), DTYPES[dtype].bits // 8)
+        if steps is not None and len(steps) != len(described["shape"]):
+            raise InvalidArgumentError(f"an array of {len(described['shape'])} axes has {len(steps)} strides")
         return view(address or 0, dtype, CUDA, self.device_of(tensor), described["shape"], steps)
 
     def device_of(self, tensor: Any) -> int:
@@ -295,23 +303,26 @@ def quick_producer_of(value: Any) -> Torch | None:
     return producer if isinstance(producer, Torch) else None
 
 
+def _in_range(handle: int) -> int:
+    if not 0 <= handle < 1 << 63:
+        raise InvalidArgumentError(f"stream: {handle} is no handle of a stream")
+    return handle
+
+
 def stream_handle(stream: Any) -> int:
     """The handle of a stream: an integer, or an object of torch, CuPy, numba, or with __cuda_stream__."""
     if isinstance(stream, bool):
         raise ArgumentTypeError(f"stream: {stream} is no stream of torch, CuPy or numba, nor an integer")
     if hasattr(stream, "__index__"):
-        handle = operator.index(stream)
-        if not 0 <= handle < 1 << 63:
-            raise InvalidArgumentError(f"stream: {handle} is no handle of a stream")
-        return handle
+        return _in_range(operator.index(stream))
     if hasattr(stream, "__cuda_stream__"):
         protocol = stream.__cuda_stream__
-        return int((protocol() if callable(protocol) else protocol)[1])
+        return _in_range(int((protocol() if callable(protocol) else protocol)[1]))
     for name in ("cuda_stream", "ptr", "handle"):
         value = getattr(stream, name, None)
         value = getattr(value, "value", value)  # numba's is a ctypes pointer, null for the default stream
         if isinstance(value, int):
-            return value
+            return _in_range(value)
         if value is None and name == "handle" and hasattr(stream, name):
             return 0
     raise ArgumentTypeError(f"stream: a {type(stream).__name__} is no stream of torch, CuPy or numba, nor an integer")

@@ -4,6 +4,9 @@
 #include <thread>
 #include <vector>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "runtime/prefetcher.hpp"
 #include "tests/support/catch.hpp"
 
@@ -82,6 +85,22 @@ TEST_CASE("A flight that ends with nothing lets the next thread try") {
     lead.reset();
   }
   CHECK(led == 4);
+}
+
+TEST_CASE("A forked child does not wait for what its parent's thread makes") {
+  FlightTable table;
+  const FlightTable::Joined mine = table.join(kKey);
+  REQUIRE(mine.flight);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // It would wait for ever.
+    const bool led = table.join(kKey).flight.has_value();
+    _exit(led && table.try_lead(kKey) ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK_FALSE(table.try_lead(kKey));
 }
 
 TEST_CASE("Entries that are stored elsewhere are not kept") {
