@@ -1,15 +1,25 @@
 #include "tests/runtime/engine/ops.hpp"
 
 namespace kiln::test {
+namespace {
+
+/// An H200 and a B200, and the scale op planted for each.
+struct MixedMachine : Machine {
+  MixedMachine() : engine(options()) {
+    fake().set_devices({{.major = 9, .minor = 0}, {.name = "Fake B200", .major = 10}});
+    fake().describe_kernel("scale_symbol", scale_param_bytes());
+    engine.register_op(scale_op());
+    plant(engine, "scale", "sm_90a", cache_root());
+    plant(engine, "scale", "sm_100a", cache_root());
+  }
+  Engine engine;
+};
+
+}  // namespace
 
 TEST_CASE("Each device of a mixed machine gets its own cubin and its own function") {
-  Machine machine;
-  machine.fake().set_devices({{.major = 9, .minor = 0}, {.name = "Fake B200", .major = 10}});
-  machine.fake().describe_kernel("scale_symbol", scale_param_bytes());
-  Engine engine(machine.options());
-  engine.register_op(scale_op());
-  plant(engine, "scale", "sm_90a", machine.cache_root());
-  plant(engine, "scale", "sm_100a", machine.cache_root());
+  MixedMachine machine;
+  Engine& engine = machine.engine;
   CUcontext first = machine.enter(0);
   ScaleCall(3, 64, 0).launch(engine);
   CUcontext second = machine.enter(1);
@@ -26,13 +36,8 @@ TEST_CASE("Each device of a mixed machine gets its own cubin and its own functio
 }
 
 TEST_CASE("A warm-up is for the device of the current context, whatever else the machine has") {
-  Machine machine;
-  machine.fake().set_devices({{.major = 9, .minor = 0}, {.name = "Fake B200", .major = 10}});
-  machine.fake().describe_kernel("scale_symbol", scale_param_bytes());
-  Engine engine(machine.options());
-  engine.register_op(scale_op());
-  plant(engine, "scale", "sm_90a", machine.cache_root());
-  plant(engine, "scale", "sm_100a", machine.cache_root());
+  MixedMachine machine;
+  Engine& engine = machine.engine;
   const auto warm_up = [&](const ScaleCall& call) {
     WarmupRequest request;
     request.calls = {{engine.op("scale"), {call.x, call.bias, 1.0, call.out}}};
