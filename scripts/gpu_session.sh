@@ -6,8 +6,9 @@
 #
 #   gpu_session.sh [RESULTS] [PART...]     run in, or named by its path in, the packed folder
 #
-# PART is any of --tests, --checkers and --bench (by itself all three). Tests and checkers that did not run together leave results that
-# `gpu_record.py write` takes together; benchmarks are no part of them.
+# PART is any of --tests, --checkers and --bench (by itself all three). Tests and checkers that did
+# not run together leave results that `gpu_record.py write` takes together; benchmarks are no part
+# of them.
 set -uo pipefail
 parts=() files=()
 for argument in "$@"; do
@@ -45,8 +46,8 @@ count_cases() {
   echo "${good:-0} ${bad:-0}"
 }
 
-# The tests of a program that a spec selects, one name a line and as a test spec wants it, dealt to at most so many files
-# LOGS/KIND.PROGRAM.N.names. A file without a name would select every test.
+# The tests of a program that a spec selects, one name a line and as a test spec wants it, dealt to
+# at most so many files LOGS/KIND.PROGRAM.N.names. A file without a name would select every test.
 split_tests() {  # KIND PROGRAM SPEC SHARDS
   local names shard
   names=$("$2" --list-test-names-only "$3" | sed 's/[][,\\]/\\&/g')
@@ -82,7 +83,7 @@ run_tests() {
   row "$name" "$all_good passed, $all_bad failed"
 }
 
-# Several at a time, since most of their time is the host's. Each leaves its output and exit code.
+# Each leaves its output and exit code.
 start_checker() {  # TOOL PROGRAM NAMES
   local log=${3%.names}.$1
   # Errors of driver calls are the tests' to judge: some ask on purpose for what is not there.
@@ -95,23 +96,22 @@ judge_checker() {  # TOOL PROGRAM
   local outcome="FAILED: no test was listed" code names log
   for names in "$logs/checked.$(basename "$2")".*.names; do
     log=${names%.names}.$1
+    [[ $outcome != *listed ]] || outcome=clean
     if [ ! -e "$log.code" ]; then
       outcome="not run: no compute-sanitizer here"
       break
     fi
     code=$(cat "$log.code")
-    tail -n 5 "$log"
     if grep -qi 'device not supported' "$log"; then
       outcome="not run: the device is not supported"
       break
-    elif [ "$code" != 0 ]; then
-      outcome="FAILED (exit $code)"
-      break
-    elif ! grep -q 'All tests passed' "$log" || grep -q 'Invalid Filter' "$log"; then
-      outcome="FAILED: not every test passed"
-      break
+    elif [ "$code" = 0 ] && grep -q 'All tests passed' "$log" && ! grep -q 'Invalid Filter' "$log"; then
+      continue
     fi
-    outcome=clean
+    printf '%s: %s\n' "$1" "$(cat "$names")"
+    grep -v 'Host Frame' "$log" | head -n 40
+    outcome="FAILED: not every test passed"
+    [ "$code" = 0 ] || outcome="FAILED (exit $code)"
   done
   [[ $outcome != FAILED* ]] || failed=$((failed + 1))
   checkers+=("$1 $(basename "$2"): $outcome")
@@ -120,13 +120,17 @@ judge_checker() {  # TOOL PROGRAM
 
 tools=(memcheck racecheck initcheck synccheck)
 
+# A process for each test, several at a time, since most of their time is the host's.
 run_checkers() {
   local program tool names
   for program in "$pack"/tests/*; do
-    split_tests checked "$program" '[sanitize]' 3
+    split_tests checked "$program" '[sanitize]' 1000
     command -v compute-sanitizer >/dev/null || continue
-    for tool in "${tools[@]}"; do
-      for names in "$logs/checked.$(basename "$program")".*.names; do start_checker "$tool" "$program" "$names" & done
+    for names in "$logs/checked.$(basename "$program")".*.names; do
+      for tool in "${tools[@]}"; do
+        start_checker "$tool" "$program" "$names" &
+        [ "$(jobs -rp | wc -l)" -lt "$(nproc)" ] || wait -n
+      done
     done
   done
   wait
@@ -140,10 +144,19 @@ start_op() {  # LOG ARGUMENTS...
   echo $? > "$1.code"
 }
 
-judge_op() {  # LOG ARGUMENTS...
-  local outcome=agrees
+# An op that takes fewer rows than these has to say so.
+judge_op() {  # LOG OP --m M ARGUMENTS...
+  local outcome=agrees most
   cat "$1"
-  [ "$(cat "$1.code")" = 0 ] || { outcome=FAILED; failed=$((failed + 1)); }
+  if [ "$(cat "$1.code")" != 0 ]; then
+    most=$(sed -nE "s/^kiln: $2: m must be at most ([0-9]+), found $4\.\$/\1/p" "$1")
+    if [ -n "$most" ] && [ "$most" -lt "$4" ]; then
+      outcome="refused: at most $most rows"
+    else
+      outcome=FAILED
+      failed=$((failed + 1))
+    fi
+  fi
   row "kiln run ${*:2}" "$outcome"
 }
 

@@ -85,8 +85,10 @@ __device__ __forceinline__ void prepare_select(SelectShared& shared, uint32 rank
     __syncthreads();
     return;
   }
-  if (threadIdx.x < kSelectDigits) {
-    const uint32 barrier = shared_address(&shared.barriers[threadIdx.x]);
+  // One thread of a warp: lanes would make theirs one after the other, and racecheck takes a
+  // barrier that a lane makes for one that all of them write.
+  if (threadIdx.x % kWarpLanes == 0 && threadIdx.x < kSelectDigits * kWarpLanes) {
+    const uint32 barrier = shared_address(&shared.barriers[threadIdx.x / kWarpLanes]);
     init_byte_barrier(barrier);
     arrive_expecting(barrier, (ctas - 1) * kSelectBins * 4);
   }

@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kArgmaxThreads, 4)
   uint32 rank = blockIdx.x % ctas;
   const int64 row_number = blockIdx.x / ctas;
   if (ctas != 1) {
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && rank == 0) {  // No other CTA is told anything.
       init_byte_barrier(shared_address(&shared.barrier));
       arrive_expecting(shared_address(&shared.barrier), ctas * uint32{sizeof(ArgmaxKey)});
     }

@@ -126,6 +126,14 @@ class GpuSession(ScratchTest):
         results, _ = self.session(1)
         self.assertIn("racecheck a: FAILED (exit 86)", results["sanitizers"])
 
+    def test_a_finding_in_one_test_of_several_is_shown_by_its_name_and_stays_a_failure(self):
+        self.program("pack/tests/a", f'[ "$1" != --list-test-names-only ] || {{ printf "One\\nTwo\\nThree\\n"; exit 3; }}; {PASSING}')
+        body = f'if grep -q Two "${{@: -1}}" && [ "$2" = synccheck ]; then echo "Barrier error"; exit 86; fi; {PASSING}'
+        self.program("bin/compute-sanitizer", body)
+        results, shown = self.session(1, "--checkers")
+        self.assertEqual(results["sanitizers"], ["memcheck a: clean", "racecheck a: clean", "initcheck a: clean", "synccheck a: FAILED (exit 86)"])
+        self.assertIn("synccheck: Two\nBarrier error\n", shown)
+
     def test_a_checker_under_which_no_test_ran_is_a_failure(self):
         self.program("pack/tests/a", PASSING)
         self.program("bin/compute-sanitizer", 'echo "Invalid Filter: x"; echo "No tests ran"')
@@ -159,6 +167,15 @@ class GpuSession(ScratchTest):
         self.program("pack/kiln", kiln('[ "$1" != run ] || exit 1'))
         results, _ = self.session(1)
         self.assertEqual(results["tests_failed"], 12)
+
+    def test_an_op_that_takes_fewer_rows_may_say_so(self):
+        self.program("pack/tests/a", PASSING)
+        refusal = 'echo "kiln: $2: m must be at most {}, found $4."; exit 1'
+        for most, failed in [(16, 0), (33, 4)]:
+            self.program("pack/kiln", kiln(f'[ "$4" != 33 ] || {{ {refusal.format(most)}; }}'))
+            results, shown = self.session(1 if failed else 0, "--tests")
+            self.assertEqual(results["tests_failed"], failed)
+            self.assertEqual("refused: at most 16 rows" in shown, not failed)
 
     def test_a_command_that_lists_no_op_is_a_failure(self):
         self.program("pack/tests/a", PASSING)
