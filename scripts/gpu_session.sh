@@ -57,6 +57,9 @@ split_tests() {  # KIND PROGRAM SPEC SHARDS
   done
 }
 
+# Of what programs that are told to show durations have written.
+slowest() { grep -E '^[0-9.]+ s: ' | sort -rn | head -n 12; }
+
 start_tests() {  # PROGRAM NAMES
   "$1" --durations yes --input-file "$2" > "${2%.names}.log" 2>&1
   echo $? > "${2%.names}.code"
@@ -78,7 +81,7 @@ run_tests() {
     all_good=$((all_good + good)) all_bad=$((all_bad + bad))
   done
   [ $((all_good + all_bad)) -gt 0 ] || all_bad=1
-  cat "$logs/tests.$name".*.log | grep -E '^[0-9.]+ s: ' | sort -rn | head -n 12
+  cat "$logs/tests.$name".*.log | slowest
   passed=$((passed + all_good)) failed=$((failed + all_bad))
   row "$name" "$all_good passed, $all_bad failed"
 }
@@ -87,7 +90,8 @@ run_tests() {
 start_checker() {  # TOOL PROGRAM NAMES
   local log=${3%.names}.$1
   # Errors of driver calls are the tests' to judge: some ask on purpose for what is not there.
-  compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 86 "$2" --input-file "$3" > "$log" 2>&1
+  compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 86 \
+    "$2" --durations yes --input-file "$3" > "$log" 2>&1
   echo $? > "$log.code"
 }
 
@@ -135,7 +139,10 @@ run_checkers() {
   done
   wait
   for program in "$pack"/tests/*; do
-    for tool in "${tools[@]}"; do judge_checker "$tool" "$program"; done
+    for tool in "${tools[@]}"; do
+      sed "s/\$/ ($tool)/" /dev/null "$logs/checked.$(basename "$program")".*."$tool" | slowest
+      judge_checker "$tool" "$program"
+    done
   done
 }
 
