@@ -6,9 +6,15 @@ namespace {
 // What a C interface with messages cannot do without: one per thread, as errno is.
 struct LastError {
   std::string text;
-  const char* message = "";
+  ~LastError();
 };
+thread_local const char* last_message = "";
+thread_local bool is_ending = false;  // Objects that outlive the thread's own may still call.
 thread_local LastError last_error;
+LastError::~LastError() {
+  is_ending = true;
+  last_message = "";
+}
 
 constexpr bool same(int status, ErrorCode code) {
   return status == static_cast<int>(code);
@@ -32,11 +38,15 @@ static_assert(same(KILN_ERROR_INVALID_ARGUMENT, ErrorCode::kInvalidArgument) &&
 }  // namespace
 
 kiln_status failed(kiln_status status, const char* message) noexcept {
+  if (is_ending) {
+    last_message = "the call failed while its thread was ending, too late to say how";
+    return status;
+  }
   try {
     last_error.text = message;
-    last_error.message = last_error.text.c_str();
+    last_message = last_error.text.c_str();
   } catch (...) {
-    last_error.message = "the call failed, and there was no memory left to say how";
+    last_message = "the call failed, and there was no memory left to say how";
   }
   return status;
 }
@@ -56,7 +66,7 @@ void refuse_null_array(const char* what, std::size_t count) {
 }  // namespace kiln::c_api
 
 const char* kiln_last_error_message(void) {
-  return kiln::c_api::last_error.message;
+  return kiln::c_api::last_message;
 }
 
 const char* kiln_status_name(kiln_status status) {

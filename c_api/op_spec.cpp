@@ -103,6 +103,11 @@ class Translator {
     arg.name = text(given.name);
     arg.summary = text(given.summary);
     arg.optional = (given.flags & KILN_FLAG_OPTIONAL) != 0;
+    constexpr int kFlags = KILN_FLAG_CONSTANT | KILN_FLAG_OPTIONAL | KILN_FLAG_ROW_STRIDED |
+                           KILN_FLAG_HOST_MEMORY;
+    if ((given.flags & ~kFlags) != 0) {
+      refuse(fmt::format("{}: flags {:#x} are no KILN_FLAG_ constants", place, given.flags));
+    }
     if (given.reserved[0] != 0 || given.reserved[1] != 0) {
       refuse(place + ": what is reserved must be zero");
     }
@@ -243,6 +248,9 @@ class Translator {
     require_array(spec_.kernels, spec_.kernel_count, "spec->kernels");
     for (std::size_t i = 0; i < spec_.kernel_count; ++i) {
       const kiln_kernel_spec& given = spec_.kernels[i];
+      if (given.reserved != 0) {
+        refuse(where("kernel", given.name) + ": what is reserved must be zero");
+      }
       KernelSpec kernel;
       kernel.name = text(given.name);
       kernel.source = text(given.source);
@@ -258,6 +266,9 @@ class Translator {
 
   Param param(const kiln_param_spec& given, const std::string& place) {
     const std::string name = text(given.name);
+    if (given.reserved != 0) {
+      refuse(place + ": what is reserved must be zero");
+    }
     switch (given.source) {
       case KILN_PARAM_DATA:
         return Param::data(name);
@@ -277,7 +288,10 @@ class Translator {
   }
 
   Param expression_param(const std::string& name, ScalarType type, const std::string& place) {
-    const Expression expression = checked(name, place + ": parameter", INT64_MIN, INT64_MAX);
+    const bool narrow = type == ScalarType::kI32;
+    const Expression expression = checked(name, place + ": parameter",
+                                          narrow ? INT32_MIN : INT64_MIN,
+                                          narrow ? INT32_MAX : INT64_MAX);
     const std::vector<std::string> used = expression.symbols();
     if (used.size() == 1 && used[0] == name) {
       return Param::dim(name, type);

@@ -19,7 +19,9 @@ std::size_t checked_size(const T* caller, const char* what) {
   static_assert(std::is_trivially_copyable_v<T> && offsetof(T, struct_size) == 0);
   std::size_t size = 0;
   std::memcpy(&size, caller, sizeof(size));  // The rest of T may not be there.
-  if (size < sizeof(size)) [[unlikely]] {
+  // No version of a struct ends within a word, or is so large: that is a size that was never set.
+  constexpr std::size_t kLargest = std::size_t{1} << 16;
+  if (size < sizeof(size) || size % alignof(T) != 0 || size > kLargest) [[unlikely]] {
     refuse(std::string(what) + "->struct_size is " + std::to_string(size) +
            "; set it to the struct's size, as KILN_INIT does");
   }

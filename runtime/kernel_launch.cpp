@@ -16,7 +16,7 @@ KernelLaunch::KernelLaunch(const PlanStep& step) : function_(step.function) {
   config_.blockDimZ = geometry.block.z;
   config_.sharedMemBytes = geometry.dynamic_shared_bytes;
   add_attributes(step);
-  constants_.resize((step.slots.size() / kChunk + 1) * kChunk);
+  constants_.resize((std::max<std::size_t>(step.slots.size(), 1) + kChunk - 1) / kChunk * kChunk);
   for (std::size_t i = 0; i < step.slots.size(); ++i) {
     const bool is_switch = step.slots[i].param.source == Param::Source::kConstantsReady;
     constants_[i] = is_switch ? 1 : step.slots[i].constant;

@@ -358,7 +358,17 @@ Result<std::shared_ptr<const Launcher::Call>> Launcher::plan(const registry::Bou
   const PlanKey key{&bound, shapes->device->ordinal, shapes->problem};
   const Plan* plan = plans_.find(key);
   std::unique_ptr<const Plan> made_now;
-  if (plan == nullptr) {
+  if (plan != nullptr) {
+    // It is of the context that this engine launches through, which the caller's may not be.
+    const Result<Context> context =
+        current_context(*(*machine())->driver, bound.op.name, *shapes->device);
+    if (!context) {
+      return tl::unexpected(context.error());
+    }
+    if (Status status = check_bound(bound.op.name, *shapes->device, *context); !status) {
+      return tl::unexpected(std::move(status.error()));
+    }
+  } else {
     Result<std::unique_ptr<const Plan>> made = make_plan(**machine(), key, Misses::kCompile);
     if (!made) {
       return tl::unexpected(std::move(made.error()));
@@ -461,7 +471,10 @@ std::vector<Variant> Launcher::missing(const CallShapes& call) {
 Status Launcher::prepare(const CallShapes& call, Misses misses) {
   const PlanKey key{call.bound, call.device->ordinal, call.problem};
   if (plans_.find(key) != nullptr) {
-    return {};
+    const Result<Context> context =
+        current_context(*(*machine())->driver, call.bound->op.name, *call.device);
+    return context ? check_bound(call.bound->op.name, *call.device, *context)
+                   : tl::unexpected(context.error());
   }
   Result<std::unique_ptr<const Plan>> made = make_plan(**machine(), key, misses);
   if (!made) {

@@ -25,36 +25,47 @@ std::uint64_t extent_bytes(const DLTensor& tensor) {
 }
 
 // Empty when `address` is memory of the device, or of the host where that is allowed; else what it
-// is.
-std::string foreign(const Driver& driver, CUdeviceptr address, const DeviceInfo& device,
+// is. A failure where the driver cannot say.
+Result<std::string> foreign(const Driver& driver, CUdeviceptr address, const DeviceInfo& device,
                     bool host_memory) {
   const DriverApi& api = driver.api();
   unsigned managed = 0;
   if (api.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) ==
           CUDA_SUCCESS &&
       managed != 0) {
-    return {};
+    return std::string();
   }
   unsigned type = 0;
-  if (api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS) {
-    return "is no memory that the CUDA driver knows";
+  CUresult result =
+      api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  if (result == CUDA_ERROR_INVALID_VALUE) {
+    return std::string("is no memory that the CUDA driver knows");
   }
-  if (type != CU_MEMORYTYPE_DEVICE) {
-    return host_memory ? std::string() : "is host memory";
+  if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_DEVICE) {
+    return std::string(host_memory ? "" : "is host memory");
   }
   int ordinal = 0;
-  const CUresult result =
-      api.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-  if (result != CUDA_SUCCESS) {
-    return "is of unknown place: " + driver.error_text("cuPointerGetAttribute", result);
+  if (result == CUDA_SUCCESS) {
+    result = api.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+  }
+  if (Status status = driver.check("cuPointerGetAttribute", result); !status) {
+    return tl::unexpected(std::move(status.error()));
   }
   return ordinal == device.ordinal ? std::string() : fmt::format("is memory of device {}", ordinal);
+}
+
+std::string declared_place(const DLTensor& tensor, const DeviceInfo& device) {
+  return tensor.device.device_type == kDLCUDAHost ? "in CUDA host memory"
+                                                  : fmt::format("on CUDA device {}", device.ordinal);
 }
 
 }  // namespace
 
 Status check_pointers(const Driver& driver, const registry::BoundOp& bound,
                       std::span<const Arg> args, const DeviceInfo& device) {
+  if (Status status = driver.check_process(); !status) {
+    return status;
+  }
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (args[i].kind() != Arg::Kind::kTensor) {
       continue;
@@ -66,14 +77,17 @@ Status check_pointers(const Driver& driver, const registry::BoundOp& bound,
     }
     const CUdeviceptr first = std::bit_cast<CUdeviceptr>(tensor.data) + tensor.byte_offset;
     for (const CUdeviceptr address : {first, first + bytes - 1}) {
-      const std::string problem = foreign(driver, address, device, bound.op.args[i].host_memory);
-      if (!problem.empty()) {
+      const Result<std::string> problem =
+          foreign(driver, address, device, bound.op.args[i].host_memory);
+      if (!problem) {
+        return fail(problem.error().code, bound.op.name + ": " + problem.error().message);
+      }
+      if (!problem->empty()) {
         return fail(
             ErrorCode::kInvalidArgument,
-            fmt::format("{}, argument {}: declared on CUDA device {}, but its {} byte ({:#x}) "
-                        "{}",
-                        bound.op.name, bound.op.args[i].name, device.ordinal,
-                        address == first ? "first" : "last", address, problem));
+            fmt::format("{}, argument {}: declared {}, but its {} byte ({:#x}) {}", bound.op.name,
+                        bound.op.args[i].name, declared_place(tensor, device),
+                        address == first ? "first" : "last", address, *problem));
       }
     }
   }

@@ -107,6 +107,19 @@ TEST_CASE("Images block from where they stand, inside a run and before it; paddi
   }
 }
 
+TEST_CASE("Where every id is an image's, so are the zeros of padding", "[hash]") {
+  StepOptions options;
+  options.mode = GENERATE(from_range(std::begin(kModes), std::end(kModes)));
+  options.mm_pad_shift = GENERATE(0, -5);
+  options.images = true;
+  options.pads = true;
+  const EngramTables tables = random_tables(2, 5, 4);
+  for (const std::int64_t t : {1, 9, 400}) {
+    CAPTURE(static_cast<int>(options.mode), options.mm_pad_shift, t);
+    REQUIRE(run_hash(tables, t, options, true) == "");
+  }
+}
+
 TEST_CASE("Ragged runs of any number of requests are found", "[hash]") {
   const EngramTables tables = random_tables(1, 4, 2);
   for (const std::int64_t requests : {1, 2, 7, 8, 9, 15, 16, 63, 64, 65, 511, 512, 513, 4100}) {
@@ -210,6 +223,23 @@ TEST_CASE("A decode step commits its tokens after every row was read, whoever sh
         stream.synchronize();
         REQUIRE(call.difference() == "");
       }
+    }
+  }
+}
+
+TEST_CASE("A decode step commits when a token has more ids than a CTA has threads", "[hash]") {
+  const EngramTables tables = random_tables(3, 8, 32);
+  for (const std::int64_t t : {1, 5, 70, 300}) {
+    EngramStep step = random_step(tables, t, {}, 3);
+    Values loc;
+    alias_padding(step, loc);
+    for (const bool reciprocals : {false, true}) {
+      CAPTURE(t, reciprocals);
+      HashCall call(tables, step, kAllWide, reciprocals, loc);
+      call.poison(0xA5);
+      call.launch();
+      Gpu::instance().stream.synchronize();
+      REQUIRE(call.difference() == "");
     }
   }
 }

@@ -77,7 +77,7 @@ count_wrong(unsigned long long* count, long long threads) {
   unsigned long long state = mix(thread);
   for (int divisor = 0; divisor < 16; ++divisor) {
     state = mix(state);
-    const unsigned long long p = (state >> (1 + (thread + divisor) % 63)) | 1;
+    const unsigned long long p = max(state >> (1 + (thread + divisor) % 63), 1ull);
     const unsigned long long m = kiln::reciprocal_of(p);
     for (int i = 0; i < 64; ++i) {
       state = mix(state);

@@ -59,7 +59,6 @@ inline constexpr std::int64_t kPadId = 2;
 inline constexpr std::int64_t kImageTokenId = 128'815;
 inline constexpr std::int64_t kMmPadShift = 129'200;  ///< Below some of the token ids drawn.
 
-/// What the cases of both hashes have: sizes, scalars, and inputs within the contract.
 // Each request's own row, in an order that is not that of the rows. Of an op that writes the rows,
 // no two may be one.
 inline void fill_slots(HostTensor& tensor, std::mt19937_64& generator, const HostCall& call) {
@@ -75,6 +74,7 @@ inline void fill_slots(HostTensor& tensor, std::mt19937_64& generator, const Hos
   fill_integers(tensor, generator, [&](std::mt19937_64&) { return rows - 1 - next++ % rows; });
 }
 
+/// What the cases of both hashes have: sizes, scalars, and inputs within the contract.
 inline void set_hash_inputs(OpCase& out) {
   out.rows = "t";
   out.dims = {{"rows", 1024}, {"v", 129'280}, {"l", 3}, {"n", 4}, {"h", 8}};

@@ -159,7 +159,7 @@ reference::EngramStep random_step(const reference::EngramTables& tables, std::in
   }
   if (options.images) {
     step.image_token_id = 77;
-    step.mm_pad_shift = kVocabulary - 700;  // About one token of five is an image.
+    step.mm_pad_shift = options.mm_pad_shift;
   }
   if (options.pads) {
     step.num_real = t - t / 3;
