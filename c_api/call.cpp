@@ -22,7 +22,8 @@ OpHandle find(kiln_engine* engine, const char* op) {
 }
 
 // Kept until the thread asks again: see kiln_can_use.
-thread_local std::string reason_text;
+thread_local bool reason_ended = false;
+thread_local KeptText reason_text(reason_ended);
 
 }  // namespace
 }  // namespace kiln::c_api
@@ -59,10 +60,9 @@ kiln_status kiln_can_use(kiln_engine* engine, const char* op, const kiln_arg* ar
     int32_t& answer = required(usable, "usable");
     kiln::CanUse can =
         engine->engine.can_use(handle, arguments(handle.op(), args, arg_count).span());
-    reason_text = std::move(can.reason);
     answer = can.ok ? 1 : 0;
     if (reason != nullptr) {
-      *reason = reason_text.c_str();
+      *reason = can.ok ? "" : reason_ended ? kTooLate : reason_text.keep(std::move(can.reason));
     }
   });
 }

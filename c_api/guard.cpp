@@ -4,17 +4,9 @@ namespace kiln::c_api {
 namespace {
 
 // What a C interface with messages cannot do without: one per thread, as errno is.
-struct LastError {
-  std::string text;
-  ~LastError();
-};
 thread_local const char* last_message = "";
-thread_local bool is_ending = false;  // Objects that outlive the thread's own may still call.
-thread_local LastError last_error;
-LastError::~LastError() {
-  is_ending = true;
-  last_message = "";
-}
+thread_local bool ended = false;
+thread_local KeptText last_text(ended);
 
 constexpr bool same(int status, ErrorCode code) {
   return status == static_cast<int>(code);
@@ -38,13 +30,9 @@ static_assert(same(KILN_ERROR_INVALID_ARGUMENT, ErrorCode::kInvalidArgument) &&
 }  // namespace
 
 kiln_status failed(kiln_status status, const char* message) noexcept {
-  if (is_ending) {
-    last_message = "the call failed while its thread was ending, too late to say how";
-    return status;
-  }
   try {
-    last_error.text = message;
-    last_message = last_error.text.c_str();
+    last_message = ended ? "the call failed while its thread was ending, too late to say how"
+                         : last_text.keep(message);
   } catch (...) {
     last_message = "the call failed, and there was no memory left to say how";
   }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 #include <kiln/error.hpp>
 #include <kiln/kiln.h>
@@ -37,6 +38,28 @@ template <class Body>
 [[noreturn]] void refuse(const std::string& message);
 [[noreturn]] void refuse_null(const char* what);
 [[noreturn]] void refuse_null_array(const char* what, std::size_t count);
+
+/// What a function says that is asked while its thread ends.
+inline constexpr const char* kTooLate = "asked while its thread was ending, too late to say why";
+
+/// A text that a function hands out, kept until its thread asks again. `ended`: set when the text
+/// goes with its thread; objects that outlive it, such as static ones, may still ask.
+class KeptText {
+ public:
+  explicit KeptText(bool& ended) noexcept : ended_(ended) {}
+  ~KeptText() { ended_ = true; }
+  KeptText(const KeptText&) = delete;
+  KeptText& operator=(const KeptText&) = delete;
+
+  const char* keep(std::string text) noexcept {
+    text_ = std::move(text);
+    return text_.c_str();
+  }
+
+ private:
+  bool& ended_;
+  std::string text_;
+};
 
 /// Refuses a null where there must be something; `what` is the parameter's name.
 template <class T>

@@ -50,8 +50,10 @@ kiln_op_arg_info to_c(const ArgSpec& arg) {
 }
 
 // Kept until the thread asks again: see kiln_cache_layer_at and kiln_device_targets.
-thread_local std::string layer_path;
-thread_local std::string target_list;
+thread_local bool path_ended = false;
+thread_local KeptText layer_path(path_ended);
+thread_local bool list_ended = false;
+thread_local KeptText target_list(list_ended);
 
 std::string joined(const std::vector<Target>& targets) {
   std::vector<std::string> names;
@@ -94,11 +96,11 @@ kiln_status kiln_cache_layer_at(kiln_engine* engine, size_t index, kiln_cache_la
       refuse(fmt::format("index is {}, and there are {} cache layers", index, layers.size()));
     }
     checked_size(&required(layer, "layer"), "layer");
-    layer_path = std::move(layers[index].path);
-    write_sized(kiln_cache_layer{.struct_size = sizeof(kiln_cache_layer),
-                                 .path = layer_path.c_str(),
-                                 .hits = layers[index].hits},
-                layer, "layer");
+    write_sized(
+        kiln_cache_layer{.struct_size = sizeof(kiln_cache_layer),
+                         .path = path_ended ? "" : layer_path.keep(std::move(layers[index].path)),
+                         .hits = layers[index].hits},
+        layer, "layer");
   });
 }
 
@@ -106,8 +108,8 @@ kiln_status kiln_device_targets(kiln_engine* engine, const char** targets) {
   return guard([&] {
     kiln::Engine& made = required(engine, "engine").engine;
     const char*& list = required(targets, "targets");
-    target_list = joined(made.device_targets());
-    list = target_list.c_str();
+    std::string names = joined(made.device_targets());
+    list = list_ended ? "" : target_list.keep(std::move(names));
   });
 }
 

@@ -103,8 +103,8 @@ class Translator {
     arg.name = text(given.name);
     arg.summary = text(given.summary);
     arg.optional = (given.flags & KILN_FLAG_OPTIONAL) != 0;
-    constexpr int kFlags = KILN_FLAG_CONSTANT | KILN_FLAG_OPTIONAL | KILN_FLAG_ROW_STRIDED |
-                           KILN_FLAG_HOST_MEMORY;
+    constexpr int kFlags =
+        KILN_FLAG_CONSTANT | KILN_FLAG_OPTIONAL | KILN_FLAG_ROW_STRIDED | KILN_FLAG_HOST_MEMORY;
     if ((given.flags & ~kFlags) != 0) {
       refuse(fmt::format("{}: flags {:#x} are no KILN_FLAG_ constants", place, given.flags));
     }
@@ -289,9 +289,9 @@ class Translator {
 
   Param expression_param(const std::string& name, ScalarType type, const std::string& place) {
     const bool narrow = type == ScalarType::kI32;
-    const Expression expression = checked(name, place + ": parameter",
-                                          narrow ? INT32_MIN : INT64_MIN,
-                                          narrow ? INT32_MAX : INT64_MAX);
+    const Expression expression =
+        checked(name, place + ": parameter", narrow ? INT32_MIN : INT64_MIN,
+                narrow ? INT32_MAX : INT64_MAX);
     const std::vector<std::string> used = expression.symbols();
     if (used.size() == 1 && used[0] == name) {
       return Param::dim(name, type);

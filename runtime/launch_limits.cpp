@@ -9,6 +9,8 @@ namespace {
 
 // The same on every device that Kiln serves.
 constexpr std::uint64_t kMaxThreads = 1024;
+constexpr std::uint32_t kMaxBlockZ = 64;
+constexpr std::uint64_t kMaxClusterBlocks = 16;  // Above 8 only where a device says so.
 constexpr std::uint32_t kMaxGridX = 0x7FFFFFFF;
 constexpr std::uint32_t kMaxGridYz = 65535;
 
@@ -34,11 +36,19 @@ Status check_geometry(const std::string& kernel, const Geometry& geometry, int s
                                        kMaxGridX, kMaxGridYz, kMaxGridYz));
   }
   const std::uint64_t threads = volume(geometry.block);
+  if (geometry.block.z > kMaxBlockZ) {
+    return invalid(kernel, fmt::format("the block {} is beyond the limit of {} along z",
+                                       text(geometry.block), kMaxBlockZ));
+  }
   if (threads == 0 || threads > kMaxThreads) {
     return invalid(kernel, fmt::format("the block {} has {} threads; 1 to {} are possible",
                                        text(geometry.block), threads, kMaxThreads));
   }
   const Dim3& cluster = geometry.cluster;
+  if (volume(cluster) > kMaxClusterBlocks) {
+    return invalid(kernel, fmt::format("the cluster {} has {} blocks; at most {} are possible",
+                                       text(cluster), volume(cluster), kMaxClusterBlocks));
+  }
   if (volume(cluster) == 0 || grid.x % cluster.x != 0 || grid.y % cluster.y != 0 ||
       grid.z % cluster.z != 0) {
     return invalid(kernel, fmt::format("the grid {} is no multiple of the cluster {}", text(grid),

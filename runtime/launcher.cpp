@@ -232,17 +232,24 @@ Status Launcher::launch_unseen(const registry::BoundOp& bound, std::span<const A
   remember(bound, args, plan);
   if (options_.check) {
     const Driver& driver = *machine_.load(std::memory_order_acquire)->driver;
-    Status status = check_pointers(driver, bound, args, **driver.device(device));
-    return status ? launch_watched(bound, *plan, args, stream, options) : status;
+    const DeviceInfo& info = **driver.device(device);
+    Status status = check_pointers(driver, bound, args, info);
+    return status ? launch_watched(bound, *plan, info, args, stream, options) : status;
   }
   return plan->launch(args, stream, options);
 }
 
 Status Launcher::launch_watched(const registry::BoundOp& bound, const Plan& plan,
-                                std::span<const Arg> args, CUstream stream,
-                                const LaunchOptions& options) const {
+                                const DeviceInfo& device, std::span<const Arg> args,
+                                CUstream stream, const LaunchOptions& options) const {
   logger_.info("launch " + call_text(bound, args, stream, options));
   const Driver& driver = *machine_.load(std::memory_order_acquire)->driver;
+  Status status =
+      check_workspace(driver, bound, args, options.workspace,
+                      std::min(plan.workspace_bytes(), options.workspace_bytes), device);
+  if (!status) {
+    return status;
+  }
   return is_captured(driver, stream) ? plan.launch(args, stream, options)
                                      : plan.launch_and_wait(args, stream, options);
 }
@@ -285,7 +292,7 @@ Status Launcher::launch_cold(const registry::BoundOp& bound, std::span<const Arg
     remember(bound, args, kept);
   }
   const Plan& plan = kept != nullptr ? *kept : **made;
-  return options_.check ? launch_watched(bound, plan, args, stream, options)
+  return options_.check ? launch_watched(bound, plan, **device, args, stream, options)
                         : plan.launch(args, stream, options);
 }
 
@@ -419,7 +426,7 @@ Status Launcher::Call::launch_unusual(std::span<const Arg> args, CUstream stream
                 op + ": Engine::unload has unloaded this plan's kernels; make the plan again");
   }
   Status status = launcher->check_planned(*this, args);
-  return status ? launcher->launch_watched(*bound, *plan, args, stream, options) : status;
+  return status ? launcher->launch_watched(*bound, *plan, *device, args, stream, options) : status;
 }
 
 Status Launcher::check_planned(const Call& call, std::span<const Arg> args) const {

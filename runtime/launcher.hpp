@@ -132,8 +132,9 @@ class Launcher {
   /// Of the checking mode: whether the arguments are what the call was planned for.
   Status check_planned(const Call& call, std::span<const Arg> args) const;
   /// Of the checking mode: with a log line before it and a wait after each kernel.
-  Status launch_watched(const registry::BoundOp& bound, const Plan& plan, std::span<const Arg> args,
-                        CUstream stream, const LaunchOptions& options) const;
+  Status launch_watched(const registry::BoundOp& bound, const Plan& plan, const DeviceInfo& device,
+                        std::span<const Arg> args, CUstream stream,
+                        const LaunchOptions& options) const;
   /// A call that is like none before, or does not keep its op's contract.
   Status launch_unseen(const registry::BoundOp& bound, std::span<const Arg> args, CUstream stream,
                        const LaunchOptions& options);

@@ -384,7 +384,10 @@ class CallCheck {
       shape += dim.text();
     }
     const DLTensor& tensor = args_[i].tensor();
-    return wrong(i, fmt::format("shape [{}]{}", shape, where), list(tensor.shape, tensor.ndim));
+    // Nothing says that a rank that no tensor has is the size of an array.
+    const bool is_rank = tensor.ndim >= 0 && tensor.ndim <= Tensor::kMaxRank;
+    return wrong(i, fmt::format("shape [{}]{}", shape, where),
+                 is_rank ? list(tensor.shape, tensor.ndim) : fmt::format("rank {}", tensor.ndim));
   }
 
   bool check_device(std::size_t i, const DLDevice& device) {

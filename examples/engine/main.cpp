@@ -85,7 +85,7 @@ void warm_up(kiln::Engine& engine, const std::vector<Call>& calls) {
   for (const kiln::WarmupReport::Failed& failed : report.failed) {
     throw kiln::Error(failed.code, failed.name + ": " + failed.message);
   }
-  std::printf("warm-up: %d kernels compiled, %d loaded, in %.2f s\n",
+  std::printf("warm-up: %d kernels compiled, %d libraries loaded, in %.2f s\n",
               static_cast<int>(report.compiled), static_cast<int>(report.loaded), report.seconds);
 }
 

@@ -3,8 +3,8 @@
 /* The C interface of Kiln, for every language that can call C. In C11:
  *
  *   kiln_engine* engine = NULL;
- *   if (kiln_engine_create(NULL, &engine) != KILN_OK) { puts(kiln_last_error_message()); return 1;
- * } const kiln_arg args[] = {kiln_tensor("x", &x), kiln_tensor("w", &w), kiln_tensor("out", &out)};
+ *   if (kiln_engine_create(NULL, &engine) != KILN_OK) return puts(kiln_last_error_message());
+ *   const kiln_arg args[] = {kiln_tensor("x", &x), kiln_tensor("w", &w), kiln_tensor("out", &out)};
  *   if (kiln_launch(engine, "n128k512_gemm_bf16", args, 3, stream, NULL) != KILN_OK) ...
  *
  * where x, w and out are DLTensors. Conventions, which hold for every function below:
@@ -372,7 +372,8 @@ typedef struct kiln_warmup_report {
   uint64_t prepared; /* Calls and kernels of the request that are now ready. */
   uint64_t failed;   /* Those that are not. */
   uint64_t compiled; /* Kernels that this engine compiled meanwhile. */
-  uint64_t loaded;   /* Kernels that it loaded into the driver meanwhile. */
+  uint64_t loaded;   /* Libraries of kernels that it loaded into the driver meanwhile; kernels that
+                        were compiled together are one. */
   double seconds;
 } kiln_warmup_report;
 
@@ -433,10 +434,11 @@ KILN_API kiln_status kiln_prefetch_wait(const kiln_prefetch* prefetch, int64_t t
 KILN_API void kiln_prefetch_destroy(kiln_prefetch* prefetch);
 
 /* Unloads every kernel that this engine uses and no other engine of the process does; *unloaded,
- * which may be NULL, says how many. A plan made before is then KILN_ERROR_NOT_LOADED. The caller
- * sees to it that the kernels' work has finished, that no graph with them is launched again, and
- * that no other thread uses the engine. Refused while one of `streams`, or one of the current
- * context that synchronises with the legacy default stream, is being captured. */
+ * which may be NULL, says how many libraries they were. A plan made before is then
+ * KILN_ERROR_NOT_LOADED. The caller sees to it that the kernels' work has finished, that no graph
+ * with them is launched again, and that no other thread uses the engine. Refused while one of
+ * `streams`, or one of the current context that synchronises with the legacy default stream, is
+ * being captured. */
 KILN_API kiln_status kiln_unload(kiln_engine* engine, const kiln_stream* streams,
                                  size_t stream_count, size_t* unloaded);
 
@@ -459,7 +461,8 @@ typedef struct kiln_counters {
   uint64_t rejected_entries;     /* That failed a check or that the driver refused. */
   uint64_t removed_temporaries;  /* Files that writers left when they died. */
   uint64_t trimmed_files;        /* Removed to stay within the limits. */
-  uint64_t libraries_loaded;     /* Kernels loaded into the driver. */
+  uint64_t libraries_loaded;     /* Into the driver; kernels that were compiled together
+                                    are one library. */
 } kiln_counters;
 
 KILN_API kiln_status kiln_engine_counters(kiln_engine* engine, kiln_counters* counters);

@@ -110,7 +110,7 @@ class ServingImage(KilnTest):
 
     def test_the_example_engine_captures_a_graph_and_replays_it_there(self):
         said = self.run_in(self.image("engine"), ENGINE, "10")
-        self.assertRegex(said.stdout, r"^warm-up: 0 kernels compiled, [1-9]\d* loaded, in ")
+        self.assertRegex(said.stdout, r"^warm-up: 0 kernels compiled, [1-9]\d* libraries loaded, in ")
         self.assertRegex(said.stdout, r"\n10 steps of 32 kernels: \d+ kernels per second\n$")
         self.assertEqual(said.stderr, "")
 

@@ -127,11 +127,12 @@ class Engine {
   }
 
   /// Unloads from the driver every kernel that this engine uses and no other engine of the process
-  /// does; says how many. A Plan that was made before throws kNotLoaded; a launch by name loads
-  /// again. The caller sees to it that the kernels' work has finished, that no graph with them is
-  /// launched again, and that no other thread uses the engine. Refused (kInvalidArgument) while one
-  /// of `streams`, or a stream of the current context that synchronises with the legacy default
-  /// stream, is being captured; the driver does not tell of others.
+  /// does; says how many libraries they were. A Plan that was made before throws kNotLoaded; a
+  /// launch by name loads again. The caller sees to it that the kernels' work has finished, that no
+  /// graph with them is launched again, and that no other thread uses the engine. Refused
+  /// (kInvalidArgument) while one of `streams`, or a stream of the current context that
+  /// synchronises with the legacy default stream, is being captured; the driver does not tell of
+  /// others.
   std::size_t unload(View<StreamHandle> streams) {
     std::size_t unloaded = 0;
     detail::check(kiln_unload(handle(), streams.data(), streams.size(), &unloaded));

@@ -7,6 +7,10 @@
 #error "kiln/kiln.hpp needs C++17: compile with -std=c++17 or newer, or include kiln/kiln.h"
 #endif
 
+#if defined(__GNUC__) && !defined(__cpp_exceptions)
+#error "kiln/kiln.hpp throws: compile with exceptions, or include kiln/kiln.h"
+#endif
+
 #include <cstdint>
 
 #include <kiln/kiln.h>

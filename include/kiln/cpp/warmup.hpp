@@ -39,7 +39,7 @@ struct WarmupReport {
   using Failed = abi0::Failed;
   std::uint64_t prepared = 0;  ///< Calls and kernels of the request that are now ready.
   std::uint64_t compiled = 0;  ///< Kernels that this engine compiled meanwhile.
-  std::uint64_t loaded = 0;    ///< Kernels that it loaded into the driver meanwhile.
+  std::uint64_t loaded = 0;    ///< Libraries that it loaded; see kiln_warmup_report.
   std::vector<Failed> failed;  ///< What is not ready, and why.
   double seconds = 0;
   bool ok() const noexcept { return failed.empty(); }

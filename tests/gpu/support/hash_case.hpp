@@ -32,7 +32,7 @@ struct StepOptions {
   bool slots = true;
   bool images = false;
   std::int64_t mm_pad_shift = 4300;  ///< Of images: about one token of five is one.
-  bool pads = false;          ///< num_real below the number of tokens.
+  bool pads = false;                 ///< num_real below the number of tokens.
   std::int64_t requests = 0;  ///< Of EXTEND and RAGGED_VERIFY; 0: about a quarter of the tokens.
 };
 
