@@ -32,6 +32,9 @@ TEST_CASE("A description that cannot be read is refused, and the message names t
   CHECK(contains(error_of_spec([](CScale& op) { op.args[0].access = 7; }), "access 7"));
   CHECK(contains(error_of_spec([](CScale& op) { op.args[2].scalar_type = 9; }), "KILN_TYPE_"));
   CHECK(contains(error_of_spec([](CScale& op) { op.args[2].reserved[1] = 1; }), "reserved"));
+  CHECK(contains(error_of_spec([](CScale& op) { op.args[2].flags = 1 << 10; }), "0x400"));
+  CHECK(contains(error_of_spec([](CScale& op) { op.params[2].reserved = 1; }), "reserved"));
+  CHECK(contains(error_of_spec([](CScale& op) { op.kernel.reserved = 1; }), "reserved"));
   CHECK(contains(error_of_spec([](CScale& op) { op.params[0].source = 0; }), "KILN_PARAM_"));
   CHECK(contains(error_of_spec([](CScale& op) { op.params[0].name = "y"; }), "y"));
   CHECK(contains(error_of_spec([](CScale& op) { op.kernel.grid[1] = "q"; }), "uses q"));
@@ -58,6 +61,17 @@ TEST_CASE("A call whose geometry has no value is outside the contract") {
   CHECK(kiln_launch(engine, "other", machine.args, 4, nullptr, nullptr) ==
         KILN_ERROR_INVALID_ARGUMENT);
   CHECK(contains(kiln_last_error_message(), "grid x"));
+  kiln_engine_destroy(engine);
+}
+
+TEST_CASE("A parameter of 32 bits whose expression needs more is outside the contract") {
+  CMachine machine;
+  machine.op.spec.name = "other";
+  machine.op.params[5].name = "m * 715827883";  // For m = 3, one more than fits.
+  kiln_engine* const engine = machine.engine();
+  CHECK(kiln_launch(engine, "other", machine.args, 4, nullptr, nullptr) ==
+        KILN_ERROR_INVALID_ARGUMENT);
+  CHECK(contains(kiln_last_error_message(), "2147483649"));
   kiln_engine_destroy(engine);
 }
 

@@ -1,6 +1,7 @@
 #include "c_api/sized.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "tests/support/catch.hpp"
@@ -47,8 +48,15 @@ TEST_CASE("A newer caller's struct is taken while it uses nothing new, and refus
 
 TEST_CASE("No struct at all is one of zeros, and one without a size is refused") {
   CHECK(read_sized<First>(nullptr, "options").a == 0);
-  const First unset{0, 1, 2};
-  CHECK_THROWS_AS(read<First>(unset), Error);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, sizeof(std::size_t) + 4,
+                                 std::size_t{1} << 20, SIZE_MAX, SIZE_MAX - 7}) {
+    CAPTURE(size);
+    const First unset{size, 1, 2};
+    CHECK_THROWS_AS(read<First>(unset), Error);
+    std::vector<First> room(2, unset);
+    CHECK_THROWS_AS(write_sized(First{0, 3, 4}, &room[0], "report"), Error);
+    CHECK(room[0].a == 1);
+  }
 }
 
 TEST_CASE("An output is written as far as the caller has room, and not further") {

@@ -1,5 +1,6 @@
 #include "trait_registry/check.hpp"
 
+#include <climits>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -147,6 +148,14 @@ TEST_CASE("A wrong shape is an error that shows the symbols and what came") {
   Call call;
   call.x = Tensor(at(kX), DType::kBF16, {8});
   CHECK(checker.error(call) == "argument \"x\": expected shape [m, k], found [8]");
+  for (const int rank : {INT_MAX, -1}) {
+    DLTensor nonsense = call.x.dlpack();
+    nonsense.ndim = rank;
+    std::vector<Arg> args = call.args();
+    args[0] = Arg(nonsense);
+    CHECK(checker.error(args) ==
+          "argument \"x\": expected shape [m, k], found rank " + std::to_string(rank));
+  }
   call = Call();
   call.out = Tensor(at(kOut), DType::kF32, {8, 5});
   CHECK(checker.error(call) == "argument \"out\": expected shape [m, 4], found [8, 5]");

@@ -285,6 +285,25 @@ TEST_CASE("A device that is not there is an error that says how many there are")
   CHECK(contains(refused(engine, ScaleCall(3, 64, 7)), "1 device"));
 }
 
+TEST_CASE("Shapes that were planned in one context are not ready in another") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  const ScaleCall call;
+  const std::vector<Arg> args{call.x, call.bias, call.factor, call.out};
+  const Plan plan = engine.plan(engine.op("scale"), args);
+  machine.enter();
+  const std::string message = error_of(ErrorCode::kInvalidArgument, [&] {
+    static_cast<void>(engine.plan(engine.op("scale"), args));
+  });
+  CHECK(contains(message, "context"));
+  WarmupRequest request;
+  request.calls = {{engine.op("scale"), args}};
+  const WarmupReport report = engine.warmup(request);
+  CHECK(report.prepared == 0);
+  REQUIRE(report.failed.size() == 1);
+  CHECK(contains(report.failed[0].message, "context"));
+}
+
 TEST_CASE("A stream of another context is refused by the driver, and the error says so") {
   ScaleMachine machine;
   Engine engine = machine.engine();

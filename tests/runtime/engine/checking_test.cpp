@@ -16,6 +16,7 @@ class CheckingMachine : public ScaleMachine {
     fake().add_memory(0x10000, 0x10000, 0);
     fake().add_memory(0x20000, 0x10000, 0);
     fake().add_memory(0x30000000, 0x10000, 0);
+    fake().add_memory(0x40000, 0x10000, 0);
   }
   EngineOptions checking() {
     EngineOptions with = options();
@@ -81,6 +82,35 @@ TEST_CASE("In the checking mode each kernel of an op is waited for, but for a ca
   CHECK_FALSE(machine.fake().spoiled(stream));
 }
 
+TEST_CASE("The checking mode asks for the workspace's place, and compares it with the tensors'") {
+  CheckingMachine machine;
+  Engine engine = machine.engine(machine.checking());
+  engine.register_op(two_step_op());
+  plant(engine, "two_step", "sm_90", machine.cache_root());
+  const Tensor x(address(0x10000), DType::kF32, {2, 32});
+  const Tensor out(address(0x20000), DType::kF32, {2, 32});
+  const std::vector<Arg> args{x, out};
+  const auto refused_with = [&](std::uintptr_t workspace) {
+    const LaunchOptions options{.workspace = address(workspace), .workspace_bytes = 256};
+    const std::string message = error_of(ErrorCode::kInvalidArgument, [&] {
+      engine.launch("two_step", {x, out}, nullptr, options);
+    });
+    const Plan plan = engine.plan(engine.op("two_step"), args);
+    CHECK(error_of(ErrorCode::kInvalidArgument, [&] { plan.launch(args, nullptr, options); }) ==
+          message);
+    return message;
+  };
+  CHECK(contains(refused_with(0x90000), "LaunchOptions::workspace"));
+  CHECK(contains(refused_with(0x90000), "no memory that the CUDA driver knows"));
+  CHECK(contains(refused_with(0x10000), "overlap those of argument x"));
+  CHECK(contains(refused_with(0x20000), "overlap those of argument out, 0x20000 to 0x200ff"));
+  CHECK(machine.fake().launches().empty());
+  // Only what the op takes of a larger one counts.
+  engine.launch("two_step", {x, out}, nullptr,
+                {.workspace = address(0x20100), .workspace_bytes = std::size_t{1} << 30});
+  CHECK(machine.fake().launches().size() == 2);
+}
+
 TEST_CASE("A kernel that fails is named in the checking mode, and what that means said once") {
   CheckingMachine machine;
   Engine engine = machine.engine(machine.checking());
@@ -108,11 +138,25 @@ TEST_CASE("After a kernel has failed every launch, warm or cold, says that the p
   }
 }
 
+TEST_CASE("After a kernel has failed the checking mode says that, and nothing about pointers") {
+  CheckingMachine machine;
+  Engine engine = machine.engine(machine.checking());
+  ScaleCall().launch(engine);
+  machine.fake().fail("cuPointerGetAttribute", CUDA_ERROR_ILLEGAL_ADDRESS, 1000);
+  for (const std::int64_t m : {3, 3, 5}) {
+    const std::string message =
+        error_of(ErrorCode::kDriverError, [&] { ScaleCall(m).launch(engine); });
+    CHECK(contains(message, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    CHECK(contains(message, "every CUDA call of this process fails from now on"));
+  }
+}
+
 TEST_CASE("In a process forked after the first use every call says so, and before it all works") {
-  ScaleMachine machine;
-  Engine used = machine.engine();
+  CheckingMachine machine;
+  const EngineOptions options = GENERATE(false, true) ? machine.checking() : machine.options();
+  Engine used = machine.engine(options);
   ScaleCall().launch(used);
-  Engine fresh = machine.engine();
+  Engine fresh = machine.engine(options);
   const auto tells = [&](Engine& engine, std::int64_t m) {
     try {
       ScaleCall(m).launch(engine);

@@ -18,6 +18,7 @@ std::string refusal(const Geometry& geometry, int static_shared = 0) {
 TEST_CASE("A geometry within the device's limits passes") {
   CHECK(refusal({.grid = {0x7FFFFFFF, 65535, 65535}, .block = {1024, 1, 1}}).empty());
   CHECK(refusal({.grid = {16, 2, 1}, .block = {1, 1, 64}, .cluster = {4, 2, 1}}).empty());
+  CHECK(refusal({.grid = {16, 1, 1}, .cluster = {16, 1, 1}}).empty());
   CHECK(refusal({.dynamic_shared_bytes = 60 * 1024}, 40 * 1024).empty());
 }
 
@@ -26,6 +27,9 @@ TEST_CASE("A geometry beyond a limit is refused with the kernel's name and the n
   CHECK(contains(refusal({.grid = {0x80000000U, 1, 1}}), "2147483647"));
   CHECK(contains(refusal({.block = {512, 3, 1}}), "1536 threads"));
   CHECK(contains(refusal({.block = {0, 1, 1}}), "0 threads"));
+  CHECK(contains(refusal({.block = {1, 1, 65}}), "64 along z"));
+  CHECK(
+      contains(refusal({.grid = {32, 1, 1}, .cluster = {32, 1, 1}}), "has 32 blocks; at most 16"));
   CHECK(contains(refusal({.grid = {10, 1, 1}, .cluster = {4, 1, 1}}), "(4, 1, 1)"));
   CHECK(contains(refusal({.cluster = {0, 1, 1}}), "cluster"));
   CHECK(contains(refusal({.dynamic_shared_bytes = 60 * 1024 + 1}, 40 * 1024), "102401 bytes"));

@@ -112,6 +112,37 @@ TEST_CASE("A computed parameter follows from the shapes, and from which scalars 
   CHECK(launches[1].context == context);
 }
 
+TEST_CASE("A kernel takes any number of parameters up to 64, each where it belongs") {
+  ScaleMachine machine;
+  Engine engine = machine.engine();
+  const Tensor x(address(0x10000), DType::kF32, {3});
+  for (const std::size_t count : {1U, 7U, 8U, 9U, 16U, 63U, 64U}) {
+    CAPTURE(count);
+    Op op;
+    op.name = "wide_" + std::to_string(count);
+    op.args = {tensor_arg("x", DType::kF32, {"n"}, Access::kWrite)};
+    KernelSpec kernel;
+    kernel.name = "wide" + std::to_string(count);
+    kernel.source = "wide.cu";
+    kernel.instantiation = kernel.name + "<0>";
+    kernel.params.assign(count - 1, Param::dim("n"));
+    kernel.params.push_back(Param::data("x"));
+    kernel.geometry = [](const Problem&, const Traits&) { return Geometry{}; };
+    op.kernels = {kernel};
+    op.sources = {{"wide.cu", "template <int> __global__ void " + kernel.name + "() {}\n"}};
+    engine.register_op(op);
+    plant(engine, op.name.c_str(), "sm_90", machine.cache_root());
+    machine.fake().describe_kernel(kernel.name + "_symbol", std::vector<std::size_t>(count, 8));
+    machine.fake().forget_calls();
+    engine.launch(op.name.c_str(), {x}, nullptr);
+    const std::vector<std::string> params = only_launch(machine).params;
+    REQUIRE(params.size() == count);
+    CHECK(std::all_of(params.begin(), params.end() - 1,
+                      [](const std::string& bytes) { return bytes == bytes_of(std::int64_t{3}); }));
+    CHECK(params.back() == bytes_of(std::uint64_t{0x10000}));
+  }
+}
+
 TEST_CASE("Pointers, strides, scalars and byte offsets are those of each call, not of the first") {
   ScaleMachine machine;
   Engine engine = machine.engine();
