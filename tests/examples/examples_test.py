@@ -39,7 +39,7 @@ class ExamplesTest(unittest.TestCase):
 
     def test_engine(self):
         output = self.run_example("ENGINE", "10")
-        self.assertRegex(output, r"warm-up: [1-9]\d* kernels compiled, [1-9]\d* loaded")
+        self.assertRegex(output, r"warm-up: [1-9]\d* kernels compiled, [1-9]\d* libraries loaded")
         self.assertRegex(output, r"10 steps of 32 kernels: \d+ kernels per second")
         self.assertIn("warm-up: 0 kernels compiled", self.run_example("ENGINE", "10"))
 
