@@ -26,6 +26,8 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 shopt -s nullglob  # A pattern that nothing matches is no file.
 export KILN_CACHE_DIR=$pack/cache
+# How many random schedules are compared: on a device they cost seconds.
+export KILN_SCHEDULE_CASES=100000
 # What the tests compile themselves.
 [ ! -x "$pack/kiln-compile-worker" ] || export KILN_COMPILE_WORKER=$pack/kiln-compile-worker
 passed=0 failed=0 rows=() checkers=()
