@@ -38,6 +38,9 @@ TEST_CASE("filter_topk_pages takes indices of either type and rows with gaps") {
   CHECK(f.error(pages.args(raw)).empty());
   CHECK(f.computed("which arrays are i64") == 6);
   CHECK(has(f.error(pages.args(pages.out)), "shares bytes"));
+  Pages one_table(4);
+  one_table.table = Tensor(at(2), DType::kI32, {4, 2048}, {0, 1});
+  CHECK(f.error(one_table.args()).empty());
 }
 
 TEST_CASE("filter_topk_pages wants pages for the whole width") {
