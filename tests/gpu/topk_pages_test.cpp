@@ -242,6 +242,33 @@ TEST_CASE("No rows and no positions launch nothing", "[pages][sanitize]") {
   REQUIRE(Call({3, 0, 64, 8}).run(1, true) == "");
 }
 
+TEST_CASE("One page table may serve all rows", "[pages]") {
+  Gpu& gpu = Gpu::instance();
+  const Shape shape{3, 300, 2003, 64};
+  reference::TopkPages input = random_input(shape, 8);
+  const std::vector<std::int32_t> one(input.page_table.begin(),
+                                      input.page_table.begin() + shape.pages());
+  for (std::size_t i = 0; i < input.page_table.size(); ++i) {
+    input.page_table[i] = one[i % one.size()];
+  }
+  const Rows scores(shape.rows, shape.width, 0, DType::kF32);
+  const Rows indices(shape.rows, shape.k, 0, DType::kI32);
+  const Rows table(1, shape.pages(), 0, DType::kI32);
+  const Rows pages(shape.rows, shape.k, 0, DType::kI32);
+  scores.set(input.scores);
+  indices.set(input.indices);
+  table.set(one);
+  pages.poison();
+  KILN_CU(cuCtxSynchronize);
+  gpu.engine.launch("filter_topk_pages",
+                    {scores.tensor(), indices.tensor(),
+                     Tensor(table.data(), DType::kI32, {shape.rows, shape.pages()}, {0, 1}),
+                     pages.tensor(), shape.page_size, Arg()},
+                    gpu.stream.get());
+  gpu.stream.synchronize();
+  REQUIRE(pages.difference("page_indices", reference::filter_topk_pages(input).page_indices) == "");
+}
+
 TEST_CASE("Rows of every array may lie more than 2^31 elements apart", "[pages]") {
   Gpu& gpu = Gpu::instance();
   const Shape shape{3, 300, 2003, 64};
