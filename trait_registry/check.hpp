@@ -45,8 +45,9 @@ struct Recheck {
 /// `problem`, which was made with bound.names and whose target and PDL the caller has set. Sets
 /// `device` to the CUDA device all tensors are declared on, or -1 when there is no tensor.
 ///
-/// Overlap: two tensors of which one is written may not share a byte. Tensors without gaps are
-/// always compared; with `exact_overlap`, strided ones too, exactly.
+/// Overlap: two tensors of which one is written may not share a byte, nor may two elements of one
+/// that is. Tensors without gaps are always compared; with `exact_overlap`, strided ones too,
+/// exactly.
 ///
 /// On failure (kInvalidArgument) the message says which op, which argument, what was expected and
 /// what came; `problem` and `device` are then unspecified. Allocates nothing on success.

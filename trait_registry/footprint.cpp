@@ -180,12 +180,16 @@ std::optional<Footprint> make_footprint(std::uint64_t begin, std::int64_t elemen
   const auto end = result.repeats.begin() + result.axes;
   std::sort(result.repeats.begin(), end,
             [](const Repeat& a, const Repeat& b) { return a.stride > b.stride; });
-  // Axes without gaps lengthen the row.
-  while (result.axes > 0 &&
-         result.repeats[static_cast<std::size_t>(result.axes - 1)].stride == result.row_bytes) {
-    result.row_bytes *= result.repeats[static_cast<std::size_t>(--result.axes)].count;
+  // Axes without gaps lengthen the row. Behind them are those that repeat it where it is.
+  auto gapless = std::find_if(result.repeats.begin(), end,
+                              [](const Repeat& axis) { return axis.stride == 0; });
+  const auto still = gapless;
+  while (gapless != result.repeats.begin() && (gapless - 1)->stride == result.row_bytes) {
+    result.row_bytes *= (--gapless)->count;
   }
-  result.dense = result.axes == 0;
+  result.dense = gapless == result.repeats.begin();
+  result.axes -= static_cast<int>(still - gapless);
+  std::rotate(gapless, still, end);
   return result;
 }
 

@@ -51,8 +51,8 @@ struct Dim {
 
 enum class Layout : std::uint8_t {
   kContiguous,  ///< Row-major without gaps.
-  kRowStrided,  ///< Innermost stride 1, the outer strides free (not negative, rows may not
-                ///< overlap).
+  kRowStrided,  ///< Innermost stride 1, the outer strides free (not negative; rows that are written
+                ///< may not overlap).
 };
 
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite /**< in place */ };

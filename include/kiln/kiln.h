@@ -530,7 +530,8 @@ enum { KILN_TYPE_I32 = 0, KILN_TYPE_I64 = 1, KILN_TYPE_F32 = 2, KILN_TYPE_BOOL =
 enum {
   KILN_FLAG_CONSTANT = 1,    /* A weight or table: may be read before the PDL wait. */
   KILN_FLAG_OPTIONAL = 2,    /* May be left out. */
-  KILN_FLAG_ROW_STRIDED = 4, /* Innermost stride 1, outer ones free. Otherwise contiguous. */
+  KILN_FLAG_ROW_STRIDED = 4, /* Innermost stride 1, outer ones free (rows that are written may not
+                                overlap). Otherwise contiguous. */
   KILN_FLAG_HOST_MEMORY = 8  /* May also lie in host memory that the device can address. */
 };
 

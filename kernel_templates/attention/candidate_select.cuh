@@ -11,7 +11,7 @@
 // row, kSelectCtas at most).
 #pragma once
 
-#include "prelude/cluster_read.cuh"
+#include "prelude/cluster.cuh"
 #include "prelude/shared.cuh"
 #include "prelude/types.cuh"
 #include "prelude/warp.cuh"

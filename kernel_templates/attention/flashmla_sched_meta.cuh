@@ -46,25 +46,34 @@ struct ScheduleLengths {
   const int* extra_topk_length;
   int topk;  // -1: dense.
   int extra_topk;
-  int block_size;
 
-  __device__ __forceinline__ int of(uint32 request) const {
-    if (topk == -1)
-      return load_int(seqlens_k + request);
+  // The blocks of a request, at least one; `none` becomes whether its length is 0.
+  __device__ __forceinline__ uint32 blocks(uint32 request, const Divisor& block, bool& none) const {
+    const bool dense = topk == -1;
+    const int* const given = dense ? seqlens_k : topk_length;
     int length = topk;
+    if (given != nullptr)
+      length = load_int(given + request);
+    length = length == 0 && !dense ? 1 : length;
+    none = length == 0;
+    if (dense || extra_topk == 0)
+      return block.divide(static_cast<uint32>(max(length - 1, 0))) + 1;
     int extra = extra_topk;
-    if (topk_length != nullptr)
-      length = load_int(topk_length + request);
-    if (extra_topk != 0 && extra_topk_length != nullptr)
+    if (extra_topk_length != nullptr)
       extra = load_int(extra_topk_length + request);
-    length = length == 0 ? 1 : length;
-    return extra_topk == 0 ? length : (length + block_size - 1) / block_size * block_size + extra;
+    // The extra begins with a block of its own, so blocks add up; positions may pass 2^31.
+    const uint32 all = blocks_up(length, block) + blocks_up(extra, block);
+    none = all == 0;
+    return max(all, 1u);
+  }
+  __device__ __forceinline__ uint32 blocks(uint32 request, const Divisor& block) const {
+    bool none;
+    return blocks(request, block, none);
+  }
+  static __device__ __forceinline__ uint32 blocks_up(int length, const Divisor& block) {
+    return block.divide(static_cast<uint32>(max(length, 0)) + block.value - 1);
   }
 };
-
-__device__ __forceinline__ uint32 schedule_blocks(int length, const Divisor& block) {
-  return block.divide(static_cast<uint32>(max(length - 1, 0))) + 1;
-}
 
 // The last of `count` ascending places that is at most `place`; the first one is.
 __device__ __forceinline__ uint32 last_at_most(const uint32* places, uint32 count, uint32 place) {
@@ -275,15 +284,14 @@ __global__ void __launch_bounds__(kScheduleThreads, 1)
   uint32* const places = sums + (count + 1);
   uint32* const fresh = places + (parts + 1);
   uint32* const hops = fresh + (parts + 1);
-  const ScheduleLengths lengths{seqlens_k, topk_length, extra_topk_length,
-                                topk,      extra_topk,  block_size_n};
+  const ScheduleLengths lengths{seqlens_k, topk_length, extra_topk_length, topk, extra_topk};
   const Divisor block(static_cast<uint32>(block_size_n));
   if (threadIdx.x == 0)
     sums[0] = 0;
   wait_for_prerequisites<PDL>();
 
   for (uint32 i = threadIdx.x; i < count; i += blockDim.x)
-    sums[i + 1] = schedule_blocks(lengths.of(i), block) + static_cast<uint32>(overhead);
+    sums[i + 1] = lengths.blocks(i, block) + static_cast<uint32>(overhead);
   __syncthreads();
   sum_costs(sums, count, warp_sums);
   __syncthreads();
@@ -330,18 +338,17 @@ __global__ void __launch_bounds__(kScheduleThreads, 1)
     const bool open = taken != 0;
     const uint32 ending = open ? next : next - 1;
     const uint32 begin_block = begin - sums[first];
-    const int length = lengths.of(ending);
-    const uint32 blocks = schedule_blocks(length, block);
-    const uint32 end_block = open ? taken : length == 0 ? 0u : blocks;
+    bool none;
+    const uint32 blocks = lengths.blocks(ending, block, none);
+    const uint32 end_block = open ? taken : none ? 0u : blocks;
     const uint32 split = begin_block == 0 ? 0u : p - last_at_most(places, p + 1, sums[first]);
     uint32 resumes = begin_block != 0 ? 1 : 0;
-    uint32 leaves = length != 0 && end_block != blocks ? 1 : 0;
+    uint32 leaves = !none && end_block != blocks ? 1 : 0;
     if (first == ending)
       resumes = leaves = resumes | leaves;
-    const uint32 words[8] = {
-        first,     ending, idle ? schedule_blocks(lengths.of(0), block) - 1 : begin_block,
-        end_block, split,  resumes,
-        leaves,    0};
+    const uint32 words[8] = {first,     ending, idle ? lengths.blocks(0, block) - 1 : begin_block,
+                             end_block, split,  resumes,
+                             leaves,    0};
     store_16<0>(meta + static_cast<int64>(p) * 8, words);
     store_16<4>(meta + static_cast<int64>(p) * 8 + 4, words);
   }

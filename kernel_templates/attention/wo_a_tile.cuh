@@ -158,7 +158,8 @@ struct WoATile {
   }
 
  private:
-  // Makes the barrier, at which the sums of this CTA's tokens will be counted.
+  // Makes the barrier, at which the sums of this CTA's tokens will be counted. Warps leave it
+  // whole, as the cluster's barrier wants them.
   static __device__ __forceinline__ void expect_sums(const Storage& storage, uint32 m) {
     if (threadIdx.x == 0) {
       const uint32 barrier = shared_address(storage.barrier);
@@ -168,6 +169,7 @@ struct WoATile {
         arrive_expecting(barrier, count * (kParts * kTileOutputs * sizeof(float)));
       }
     }
+    __syncwarp();
   }
 
   static __device__ __forceinline__ float received_sum(const Storage& storage, uint32 m) {

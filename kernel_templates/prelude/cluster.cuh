@@ -1,12 +1,20 @@
 // What the CTAs of one cluster tell each other through shared memory.
-// May live here: the cluster barrier, memory barriers (mbarrier), and stores to another CTA's
-// shared memory. Shared memory is named by 32-bit addresses (see shared.cuh).
+// May live here: a cluster's size, its barrier, memory barriers (mbarrier), and stores to another
+// CTA's shared memory. Shared memory is named by 32-bit addresses (see shared.cuh).
 #pragma once
 
 #include "prelude/shared.cuh"
 #include "prelude/types.cuh"
 
 namespace kiln {
+
+__device__ __forceinline__ uint32 cluster_ctas() {
+  uint32 ctas = 1;
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(ctas));
+#endif
+  return ctas;
+}
 
 // All threads of all CTAs of the cluster meet here, in two steps: between them a thread goes on
 // with what needs none of the others. Afterwards it sees the barriers that any of them had made

@@ -10,7 +10,7 @@
 // 32), a warp for each row.
 #pragma once
 
-#include "prelude/cluster_read.cuh"
+#include "prelude/cluster.cuh"
 #include "prelude/float_order.cuh"
 #include "prelude/global.cuh"
 #include "prelude/index.cuh"

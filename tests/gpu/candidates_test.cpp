@@ -354,6 +354,35 @@ TEST_CASE("Blocks of any size and rows of any width and alignment agree with the
   }
 }
 
+// Three blocks of 5,000 fill a tile, so that of two CTAs that share a row of 31,000 the first has
+// two tiles. In even rows the first block of the one is selected and that of the other is not.
+Values several_tiles(const Shape& shape) {
+  std::vector<std::int64_t> lens(size(shape.rows), shape.width);
+  for (std::size_t row = 0; row < lens.size(); row += 2) {
+    lens[row] = 20'000;
+  }
+  const std::vector<float> logits(size(shape.rows * shape.width), 1.0F);
+  Values values(shape, logits, lens);
+  REQUIRE(values.keep[0] == 1);
+  REQUIRE(values.keep[30'000] == 0);
+  REQUIRE(values.keep[size(shape.width) + 30'000] == 1);
+  return values;
+}
+
+TEST_CASE("A CTA publishes more than one tile of a row", "[candidates][sanitize]") {
+  const Shape shape{2, 31'000, 5000, 3};
+  const Values values = several_tiles(shape);
+  const Pipeline pipeline(shape);
+  REQUIRE(pipeline.run(values, true) == "");
+  REQUIRE(pipeline.run(values, false) == "");
+}
+
+TEST_CASE("So it does in the steps that take rows for which one kernel has no room",
+          "[candidates]") {
+  const Shape shape{140, 31'000, 5000, 3};
+  REQUIRE(Pipeline(shape).run(several_tiles(shape), true) == "");
+}
+
 TEST_CASE("A selection of the timed shape and of wider ones agrees with the reference",
           "[candidates]") {
   for (const Draw draw : {Draw::kNormal, Draw::kBits, Draw::kFew, Draw::kNarrow}) {

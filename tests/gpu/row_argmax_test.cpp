@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/support/gpu.hpp"
@@ -170,15 +171,22 @@ TEST_CASE("row_argmax is right on what the memory checkers run", "[speculative][
 
 TEST_CASE("row_argmax finds the first of equal maxima wherever the others lie", "[speculative]") {
   // Positions on both sides of the borders between vectors, warps, parts and batches; with offset 0
-  // the parts of a cluster of 16 end at 8,084, 16,168 and so on.
-  const std::int64_t n = 129'280;
-  const std::vector<std::int64_t> positions = {
-      0,      1,      2,      3,      4,      7,      8,      127,     128,    2'047,
-      2'048,  2'049,  4'095,  4'096,  8'083,  8'084,  8'085,  16'167,  16'168, 16'383,
-      16'384, 16'385, 32'767, 32'768, 65'535, 65'536, 98'304, 129'278, 129'279};
+  // the parts of a cluster of 16 end at 8,084, 16,168 and so on. In the second case they end at
+  // 16,388, two batches of 8,192 and a rest; in the third, without clusters, at 15,152.
+  struct Case {
+    std::int64_t n;
+    std::vector<std::int64_t> positions;
+  };
+  const Case cases[] = {
+      {129'280, {0,      1,      2,      3,      4,      7,      8,      127,     128,    2'047,
+                 2'048,  2'049,  4'095,  4'096,  8'083,  8'084,  8'085,  16'167,  16'168, 16'383,
+                 16'384, 16'385, 32'767, 32'768, 65'535, 65'536, 98'304, 129'278, 129'279}},
+      {262'144, {0, 8'189, 8'192, 16'381, 16'384, 16'385, 16'388, 131'072, 262'143}},
+      {1'000'003, {0, 8'189, 8'192, 15'149, 15'151, 15'152, 500'000, 999'999, 1'000'002}}};
+  const auto& [n, positions] = cases[GENERATE(0U, 1U, 2U)];
   const std::int64_t offset = GENERATE(0, 1, 3);
   const float most = GENERATE(5.0F, kInf, 0.0F, 1e-44F);
-  CAPTURE(offset, most);
+  CAPTURE(n, offset, most);
   const auto count = static_cast<std::int64_t>(positions.size() - 1);
   Rows rows(count, n, 3, offset);
   rows.fill(most == 0.0F ? -1.0F : -kInf);
@@ -194,7 +202,7 @@ TEST_CASE("row_argmax finds the first of equal maxima wherever the others lie", 
 
 TEST_CASE("row_argmax gives the first NaN, also after +inf and whatever its bits",
           "[speculative]") {
-  const std::int64_t n = GENERATE(40, 5'003, 129'280);
+  const std::int64_t n = GENERATE(40, 5'003, 129'280, 262'144, 1'000'003);
   CAPTURE(n);
   const float negative_nan = std::copysign(kNan, -1.0F);
   const std::vector<std::int64_t> at = {0, 1, 3, 4, 17, n / 2, n - 2, n - 1};
@@ -212,9 +220,12 @@ TEST_CASE("row_argmax gives the first NaN, also after +inf and whatever its bits
 }
 
 TEST_CASE("row_argmax gives 0 for rows of -inf, among rows that are not", "[speculative]") {
-  for (const std::int64_t n : {1, 5, 1'000, 129'280}) {
+  for (const std::int64_t n : {1, 5, 1'000, 129'280, 262'144, 1'000'003}) {
     for (const std::int64_t offset : {0, 1, 2, 3}) {
-      Rows rows(6, n, 1, offset);
+      if (offset > 1 && n > 200'000) {
+        continue;  // The rows of one launch begin at every offset from 16 bytes.
+      }
+      Rows rows(6, n, n % 2 == 0 ? 1 : 2, offset);
       rows.draw(1.0F, 7);
       std::fill_n(rows.row(0), n, -kInf);
       std::fill_n(rows.row(3), n, -kInf);
@@ -262,9 +273,11 @@ TEST_CASE("A row's index does not depend on the rows beside it", "[speculative]"
 TEST_CASE("row_argmax replays from a graph on inputs that change between replays",
           "[speculative]") {
   Gpu& gpu = Gpu::instance();
-  for (const std::int64_t count : {1, 6, 32, 200}) {
+  const std::pair<std::int64_t, std::int64_t> shapes[] = {
+      {1, 20'011}, {6, 20'011}, {32, 20'011}, {200, 20'011}, {2, 1'000'003}};
+  for (const auto& [count, n] : shapes) {
     for (const bool pdl : {true, false}) {
-      Rows rows(count, 20'011, 2, 1);
+      Rows rows(count, n, 2, 1);
       rows.draw(1.0F, 1);
       REQUIRE(rows.run(pdl) == "");  // Loads the kernel, so that the capture only launches.
       const Graph graph(gpu.stream, [&] { rows.launch(pdl); });
@@ -274,7 +287,7 @@ TEST_CASE("row_argmax replays from a graph on inputs that change between replays
         rows.out().poison(0x5A);
         graph.launch(gpu.stream);
         gpu.stream.synchronize();
-        CAPTURE(count, pdl, seed);
+        CAPTURE(count, n, pdl, seed);
         REQUIRE(rows.difference(rows.expected()) == "");
       }
     }
@@ -312,16 +325,17 @@ TEST_CASE("row_argmax of no rows launches nothing and touches nothing", "[specul
 TEST_CASE("row_argmax waits for a late producer, and its reader's reader may overwrite its input",
           "[pdl]") {
   Gpu& gpu = Gpu::instance();
-  const std::int64_t count = GENERATE(1, 8, 130);
-  CAPTURE(count);
-  Rows first(count, 3'004, 0, 0);
-  Rows second(count, 3'004, 0, 0);
+  const auto [count, n] = GENERATE(table<std::int64_t, std::int64_t>(
+      {{1, 3'004}, {8, 3'004}, {130, 3'004}, {2, 1'000'003}}));  // The last one: two kernels.
+  CAPTURE(count, n);
+  Rows first(count, n, 0, 0);
+  Rows second(count, n, 0, 0);
   first.draw(1.0F, 1);
   second.draw(1.0F, 2);
   first.upload();
   second.upload();
   const std::vector<std::int64_t> want = first.expected();
-  const Rows work(count, 3'004, 0, 0);
+  const Rows work(count, n, 0, 0);
   const Buffer copied(work.out().bytes());
   const auto record = [&] {
     late_copy(first.device().data(), work.device().data(), first.device().bytes(), kDelayNs);

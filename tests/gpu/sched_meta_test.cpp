@@ -3,9 +3,11 @@
 #include "reference/sched_meta.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -163,6 +165,31 @@ TEST_CASE("Random schedules equal the walk's", "[schedule]") {
     CAPTURE(seed, input.requests, input.partitions, input.block_size, input.overhead, input.topk,
             input.extra_topk);
     REQUIRE(call.run(input, seed % 8 != 0) == "");
+  }
+  REQUIRE(call.canaries_intact());
+}
+
+TEST_CASE("Positions of a request and its extra may pass 2^31, where its blocks do not",
+          "[schedule]") {
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const Call call(3, 132);
+  for (const std::int64_t requests : {1, 3}) {
+    for (const auto& [block, topk, extra] :
+         std::vector<std::array<std::int64_t, 3>>{{64, most, 64},
+                                                  {64, most - 63, most},
+                                                  {1000, most, most},
+                                                  {most, 1, 1},
+                                                  {most, most, most}}) {
+      reference::ScheduleInput input{requests, 132, block, 5, topk, extra};
+      CAPTURE(requests, block, topk, extra);
+      REQUIRE(call.run(input) == "");
+      const auto largest = static_cast<std::int32_t>(most);
+      input.topk_length = Words{largest, 0, largest};
+      input.extra_topk_length = Words{0, largest, largest};
+      input.topk_length->resize(size(requests));
+      input.extra_topk_length->resize(size(requests));
+      REQUIRE(call.run(input) == "");
+    }
   }
   REQUIRE(call.canaries_intact());
 }

@@ -242,6 +242,83 @@ TEST_CASE("No rows and no positions launch nothing", "[pages][sanitize]") {
   REQUIRE(Call({3, 0, 64, 8}).run(1, true) == "");
 }
 
+TEST_CASE("One page table may serve all rows", "[pages]") {
+  Gpu& gpu = Gpu::instance();
+  const Shape shape{3, 300, 2003, 64};
+  reference::TopkPages input = random_input(shape, 8);
+  const std::vector<std::int32_t> one(input.page_table.begin(),
+                                      input.page_table.begin() + shape.pages());
+  for (std::size_t i = 0; i < input.page_table.size(); ++i) {
+    input.page_table[i] = one[i % one.size()];
+  }
+  const Rows scores(shape.rows, shape.width, 0, DType::kF32);
+  const Rows indices(shape.rows, shape.k, 0, DType::kI32);
+  const Rows table(1, shape.pages(), 0, DType::kI32);
+  const Rows pages(shape.rows, shape.k, 0, DType::kI32);
+  scores.set(input.scores);
+  indices.set(input.indices);
+  table.set(one);
+  pages.poison();
+  KILN_CU(cuCtxSynchronize);
+  gpu.engine.launch("filter_topk_pages",
+                    {scores.tensor(), indices.tensor(),
+                     Tensor(table.data(), DType::kI32, {shape.rows, shape.pages()}, {0, 1}),
+                     pages.tensor(), shape.page_size, Arg()},
+                    gpu.stream.get());
+  gpu.stream.synchronize();
+  REQUIRE(pages.difference("page_indices", reference::filter_topk_pages(input).page_indices) == "");
+}
+
+TEST_CASE("Rows of every array may lie more than 2^31 elements apart", "[pages]") {
+  Gpu& gpu = Gpu::instance();
+  const Shape shape{3, 300, 2003, 64};
+  const std::int64_t stride = (std::int64_t{1} << 30) + 8;
+  const reference::TopkPages input = random_input(shape, 7);
+  const std::vector<std::int32_t> indices(input.indices.begin(), input.indices.end());
+  // One buffer has the first row of each array, then the second of each, then the third.
+  constexpr std::int64_t kRoom = 4096;
+  const Buffer far(size(2 * stride + 5 * kRoom) * 4);
+  const auto tensor = [&](std::int64_t array, DType dtype, std::int64_t columns) {
+    return Tensor(static_cast<float*>(far.data()) + array * kRoom, dtype, {shape.rows, columns},
+                  {stride, 1});
+  };
+  const auto offset = [&](std::int64_t array, std::int64_t row) {
+    return size(row * stride + array * kRoom) * 4;
+  };
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    far.upload(input.scores.data() + row * shape.width, size(shape.width) * 4, offset(0, row));
+    far.upload(indices.data() + row * shape.k, size(shape.k) * 4, offset(1, row));
+    far.upload(input.page_table.data() + row * shape.pages(), size(shape.pages()) * 4,
+               offset(2, row));
+  }
+  const Tensor raw = tensor(4, DType::kI32, shape.k);
+  gpu.engine.launch("filter_topk_pages",
+                    {tensor(0, DType::kF32, shape.width), tensor(1, DType::kI32, shape.k),
+                     tensor(2, DType::kI32, shape.pages()), tensor(3, DType::kI32, shape.k),
+                     shape.page_size, raw},
+                    gpu.stream.get());
+  gpu.stream.synchronize();
+  const reference::FilteredPages want = reference::filter_topk_pages(input);
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const auto got = [&](std::int64_t array) {
+      std::vector<std::int32_t> values(size(shape.k));
+      far.download(values.data(), values.size() * 4, offset(array, row));
+      return values;
+    };
+    // An array of int32 takes the lower half of a page's position.
+    const auto of_row = [&](const std::vector<std::int64_t>& all) {
+      std::vector<std::int32_t> values;
+      for (std::int64_t i = row * shape.k; i < (row + 1) * shape.k; ++i) {
+        values.push_back(static_cast<std::int32_t>(all[size(i)]));
+      }
+      return values;
+    };
+    CAPTURE(row);
+    REQUIRE(got(3) == of_row(want.page_indices));
+    REQUIRE(got(4) == of_row(want.raw_indices));
+  }
+}
+
 TEST_CASE("Pages replay from a graph on inputs that change between replays", "[pages]") {
   Gpu& gpu = Gpu::instance();
   for (const bool pdl : {true, false}) {

@@ -275,6 +275,12 @@ TEST_CASE("A wo_a op keeps zero rows, NaN, infinities and subnormals apart", "[w
   }
 }
 
+TEST_CASE("Tokens of wo_a_bf16_small_batch may lie more than 2^31 elements apart", "[wo_a]") {
+  const WoAShape shape{3, 1, 64, 512};
+  const std::int64_t gap = std::int64_t{1} << 30;
+  REQUIRE(Call(Form::kBatch, shape, gap).run(Values(shape, 1.0F, 43), true) == "");
+}
+
 TEST_CASE("Scales of wo_a_bf16_small_batch_mxfp8 may begin at any byte", "[wo_a][sanitize]") {
   const WoAShape shape{5, 1, 64, 512};
   REQUIRE(Call(Form::kMxfp8, shape, 0, 1).run(Values(shape, 1.0F, 41), true) == "");

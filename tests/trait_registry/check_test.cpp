@@ -281,14 +281,41 @@ TEST_CASE("Strides that the layout does not allow are errors") {
   CHECK(checker.error(call) ==
         "argument \"x\": expected strides that are not negative, found strides [-16, 1] for shape "
         "[8, 16]");
-  call.x = Tensor(at(kX), DType::kBF16, {8, 16}, {8, 1});
-  CHECK(
-      checker.error(call) ==
-      "argument \"x\": expected rows that do not overlap, found strides [8, 1] for shape [8, 16]");
-  call.x = Tensor(at(kX), DType::kBF16, {8, 16}, {0, 1});
-  CHECK(checker.error(call).find("expected rows that do not overlap") != std::string::npos);
   call.x = Tensor(at(kX), DType::kBF16, {8, 16}, {4096, 1});
   CHECK(checker.error(call).empty());
+}
+
+TEST_CASE("Rows that share elements are read as any others, and never written") {
+  const bool in_place = GENERATE(false, true);
+  Op op = test::sample_op();
+  op.args[0].access = in_place ? Access::kReadWrite : Access::kRead;
+  Checker checker(std::move(op));
+  Call call;
+  for (const std::int64_t stride : {0, 8}) {
+    CAPTURE(stride);
+    call.x = Tensor(at(kX), DType::kBF16, {8, 16}, {stride, 1});
+    CHECK(checker.error(call, true) ==
+          (in_place ? "argument \"x\": expected rows that do not overlap, found strides [" +
+                          std::to_string(stride) + ", 1] for shape [8, 16]"
+                    : ""));
+  }
+}
+
+TEST_CASE("One row that is read as several still shares no byte with what is written") {
+  Checker checker;
+  Call call;
+  call.x = Tensor(at(kX), DType::kBF16, {8, 16}, {0, 1});  // 32 bytes.
+  call.out = Tensor(at(kX + 16), DType::kF32, {8, 4});
+  CHECK(checker.error(call, false).find("shares bytes with argument \"x\" at [0x10000, 0x10020)") !=
+        std::string::npos);
+  CHECK_FALSE(checker.error(call, true).empty());
+  call.out = Tensor(at(kX + 32), DType::kF32, {8, 4});  // Right behind it.
+  CHECK(checker.error(call, false).empty());
+  CHECK(checker.error(call, true).empty());
+  call.x = Tensor(at(kX), DType::kBF16, {8, 16}, {8, 1});  // 144 bytes, each but a few twice.
+  CHECK_FALSE(checker.error(call, true).empty());
+  call.out = Tensor(at(kX + 144), DType::kF32, {8, 4});
+  CHECK(checker.error(call, true).empty());
 }
 
 TEST_CASE("Absent strides mean contiguous, and the stride of an axis with one index is ignored") {

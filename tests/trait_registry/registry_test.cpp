@@ -1,12 +1,17 @@
 #include "trait_registry/registry.hpp"
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/support/catch.hpp"
 #include "tests/trait_registry/sample_op.hpp"
+#include "trait_registry/target.hpp"
+#include "trait_registry/variant.hpp"
 
 namespace kiln::registry {
 namespace {
@@ -35,6 +40,89 @@ TEST_CASE("A new registry holds the built-in ops, each with what a listing shows
     for (const TraitSpec& trait : bound->op.traits) {
       CHECK_FALSE(trait.summary.empty());
     }
+  }
+}
+
+// What the contract says of a problem in which every optional argument but `given` is absent.
+std::string error(const BoundOp& bound, const std::string& given, Problem& problem) {
+  for (std::size_t i = 0; i < bound.op.args.size(); ++i) {
+    const ArgSpec& arg = bound.op.args[i];
+    if (arg.optional && arg.name != given) {
+      problem.set_absent(i);
+    } else if (arg.dtypes.empty()) {
+      problem.set_scalar(i);
+    } else {
+      problem.set_arg(i, arg.dtypes.front());
+    }
+  }
+  return bound.op.contract ? bound.op.contract(problem) : std::string();
+}
+
+std::vector<Dim3> grids(const BoundOp& bound, const Problem& problem) {
+  std::vector<Dim3> grids;
+  for (const KernelSpec& kernel : bound.op.kernels) {
+    grids.push_back(kernel.geometry(problem, choose_traits(bound, problem)).grid);
+  }
+  return grids;
+}
+
+TEST_CASE("No built-in op takes an extent whose grid passes 31 bits") {
+  const Registry registry;
+  const std::map<std::string, std::int64_t> usual = {{"h", 8}, {"m", 8}, {"n", 8}};
+  std::string refused;
+  for (const BoundOp* const bound : registry.all()) {
+    const std::vector<std::string>& symbols = bound->names.symbols;
+    int accepted = 0;
+    for (const std::string given : {"", "keep", "published"}) {
+      Problem problem(bound->names);
+      problem.set_target(parse_target("sm_90a"));
+      problem.set_pdl(true);
+      const auto set_usual = [&](std::size_t i) {
+        const auto found = usual.find(symbols[i]);
+        const bool few = bound->op.name == "engram_commit_history" && symbols[i] == "k";
+        problem.set_dim(i, few ? 4 : found != usual.end() ? found->second : 512);
+      };
+      for (std::size_t i = 0; i < symbols.size(); ++i) {
+        set_usual(i);
+      }
+      if (!error(*bound, given, problem).empty()) {
+        continue;
+      }
+      ++accepted;
+      for (std::size_t i = 0; i < symbols.size(); ++i) {
+        if ((bound->i32_symbols >> i & 1U) != 0) {
+          continue;  // Refused before the contract is asked.
+        }
+        CAPTURE(bound->op.name, given, symbols[i]);
+        const std::vector<Dim3> before = grids(*bound, problem);
+        for (const std::int64_t extent : {std::int64_t{1} << 31, (std::int64_t{1} << 32) + 1}) {
+          problem.set_dim(i, extent);
+          const std::string wrong = error(*bound, given, problem);
+          if (wrong.empty()) {
+            CHECK(grids(*bound, problem) == before);
+          } else if (symbols[i] == "rows" && given.empty()) {
+            CHECK(wrong == "rows must be at most 2147483647, found " + std::to_string(extent));
+            refused += extent >> 32 != 0 ? bound->op.name + " " : "";
+          }
+        }
+        if (symbols[i] == "rows") {
+          problem.set_dim(i, std::numeric_limits<std::int32_t>::max());
+          CHECK(error(*bound, given, problem).empty());
+          for (const Dim3& grid : grids(*bound, problem)) {
+            CHECK(grid.x <= 0x7fffffffU);
+          }
+        }
+        set_usual(i);
+      }
+    }
+    CAPTURE(bound->op.name);
+    CHECK(accepted > 0);
+  }
+  for (const std::string name :
+       {"row_argmax", "candidate_select_blocks", "candidate_block_scores", "publish_candidate_mask",
+        "filter_topk_pages", "q_rope_store", "rope_inplace"}) {
+    CAPTURE(name, refused);
+    CHECK(refused.find(name) != std::string::npos);
   }
 }
 

@@ -146,7 +146,7 @@ KernelSpec consume_kernel() {
 
 std::string contract(const Problem& problem) {
   return is_source(problem) == problem.present("keep")
-             ? std::string()
+             ? wrong_rows(problem)
              : "either published or keep is given, found " +
                    std::string(problem.present("keep") ? "both" : "neither");
 }

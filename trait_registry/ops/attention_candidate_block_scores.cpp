@@ -29,6 +29,7 @@ Op attention_candidate_block_scores() {
       .geometry = [](const Problem& problem,
                      const Traits&) { return candidate_scores_geometry(problem); },
   }};
+  op.contract = wrong_rows;
   op.scalar_contract = wrong_blocks;
   return op;
 }

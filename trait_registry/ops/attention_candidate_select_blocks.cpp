@@ -17,7 +17,7 @@ std::string contract(const Problem& problem) {
   const std::int64_t k = problem.dim("k");
   const std::int64_t b = problem.dim("b");
   return k <= b || problem.dim("rows") == 0
-             ? std::string()
+             ? wrong_rows(problem)
              : "k must be at most b = " + std::to_string(b) + ", found " + std::to_string(k);
 }
 

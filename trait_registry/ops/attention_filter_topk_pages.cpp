@@ -56,7 +56,7 @@ std::int64_t wide_flags(const Problem& problem) {
 std::string contract(const Problem& problem) {
   constexpr std::int64_t kMost = 65535 * kManyThreads;
   const std::int64_t k = problem.dim("k");
-  return k <= kMost ? std::string()
+  return k <= kMost ? wrong_rows(problem)
                     : "k must be at most " + std::to_string(kMost) + ", found " + std::to_string(k);
 }
 

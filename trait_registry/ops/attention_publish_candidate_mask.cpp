@@ -28,6 +28,7 @@ Op attention_publish_candidate_mask() {
       .geometry = [](const Problem& problem,
                      const Traits&) { return candidate_mask_geometry(problem); },
   }};
+  op.contract = wrong_rows;
   op.scalar_contract = [](const Problem&, const Scalars& scalars) {
     return at_least_one(scalars, "block_size");
   };

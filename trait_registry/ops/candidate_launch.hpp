@@ -121,15 +121,15 @@ inline std::int64_t clustered_ctas(const Problem& problem, std::int64_t ctas) {
 }
 
 /// The same, for rows of `count` scores. As many CTAs as leave a thread with a few scores share a
-/// row while there is room for all rows at once, and in any case as many as hold half of it. No
-/// clusters on the targets where they were not tried.
+/// row while there is room for all rows at once, and in any case as many as hold half of it and a
+/// grid goes. No clusters on the targets where they were not tried.
 inline Geometry candidate_select_geometry(const Problem& problem, std::int64_t count) {
   constexpr std::int64_t kFew = 4;
   constexpr std::int64_t kHeld = 16;
   constexpr std::int64_t kMostCtas = 8;
   const std::int64_t rows = problem.dim("rows");
   std::int64_t ctas = 1;
-  while (ctas < kMostCtas && problem.target().major != 12 &&
+  while (ctas < kMostCtas && problem.target().major != 12 && rows * ctas * 2 <= kWidestGrid &&
          (count > ctas * kSelectThreads * kHeld ||
           (count > ctas * kSelectThreads * kFew &&
            rows * ctas * 2 <= clustered_ctas(problem, ctas * 2)))) {

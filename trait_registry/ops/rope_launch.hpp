@@ -7,6 +7,8 @@
 
 #include <kiln/op.hpp>
 
+#include "trait_registry/ops/row_launch.hpp"
+
 namespace kiln::registry::ops {
 
 /// Heads of 512 elements; rows and heads may be strided.
@@ -53,7 +55,7 @@ inline void choose_rope_position(const Problem& problem, Traits& traits) {
 inline std::string rope_contract(const Problem& problem) {
   const bool no_table = problem.dim("rows") > 0 && problem.dim("p") == 0;
   return no_table ? std::string("freqs must have a row: p must be at least 1, found 0")
-                  : std::string();
+                  : wrong_rows(problem);
 }
 
 }  // namespace kiln::registry::ops

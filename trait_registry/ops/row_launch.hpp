@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <kiln/op.hpp>
@@ -47,6 +48,16 @@ inline std::string wrong_k(const Problem& problem, std::int64_t multiple) {
   return k > 0 && k % multiple == 0 ? std::string()
                                     : "k must be a positive multiple of " +
                                           std::to_string(multiple) + ", found " + std::to_string(k);
+}
+
+constexpr std::int64_t kWidestGrid = std::numeric_limits<std::int32_t>::max();  ///< CTAs along x.
+
+/// Empty, or what is wrong with symbol rows where each has a CTA of its own along x.
+inline std::string wrong_rows(const Problem& problem) {
+  const std::int64_t rows = problem.dim("rows");
+  return rows <= kWidestGrid ? std::string()
+                             : "rows must be at most " + std::to_string(kWidestGrid) + ", found " +
+                                   std::to_string(rows);
 }
 
 constexpr std::int64_t kLongestShortRow = 8192;  ///< Elements; longer rows are read twice.

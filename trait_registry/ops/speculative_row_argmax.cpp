@@ -111,7 +111,7 @@ Op speculative_row_argmax() {
   op.contract = [](const Problem& problem) {
     const bool pointless = problem.dim("rows") > 0 && problem.dim("n") == 0;
     return pointless ? std::string("a row must have an element: n must be at least 1, found 0")
-                     : std::string();
+                     : wrong_rows(problem);
   };
   op.workspace = workspace;
   return op;

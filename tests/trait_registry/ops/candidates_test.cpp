@@ -79,6 +79,9 @@ TEST_CASE("A row's selection has the CTAs that can hold it, and more while there
   CHECK(ctas(1, 10'000'000, 7) == 8);
   CHECK(ctas(1, 100, 0) == 1);
   CHECK(ctas(0, 100, 9) == 1);
+  CHECK(ctas(1 << 28, 131'072, 1) == 4);  // As many as a grid holds.
+  CHECK(ctas(1 << 29, 131'072, 1) == 2);
+  CHECK(ctas(2147483647, 100, 1) == 1);
   f.target = "sm_120a";
   CHECK(ctas(1, 131'072, 2048) == 1);
   CHECK(f.error({floats(0, 2, 8), Tensor(at(1), DType::kI32, {2, 9}), floats(2, 2, 9)}) ==

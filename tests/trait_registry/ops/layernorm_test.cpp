@@ -181,9 +181,9 @@ TEST_CASE("What no norm can take is an error that names the argument") {
     refuses(call, "x", name == "rmsnorm_fp32" ? "a contiguous tensor" : "an innermost stride of 1");
     if (name != "rmsnorm_fp32") {  // Whose x has no stride to choose.
       call.x = Tensor(at(0), DType::kBF16, {8, width}, {0, 1});
-      refuses(call, "x", "rows that do not overlap");
+      CHECK(f.error(call).empty());  // One row for all.
       call.x = Tensor(at(0), DType::kBF16, {8, width}, {width - 8, 1});
-      refuses(call, "x", "rows that do not overlap");
+      CHECK(f.error(call).empty());
       call.x = Tensor(at(0), DType::kBF16, {8, width}, {-width, 1});
       refuses(call, "x", "strides that are not negative");
       call = Call(name, 1, 64);

@@ -38,15 +38,28 @@ TEST_CASE("filter_topk_pages takes indices of either type and rows with gaps") {
   CHECK(f.error(pages.args(raw)).empty());
   CHECK(f.computed("which arrays are i64") == 6);
   CHECK(has(f.error(pages.args(pages.out)), "shares bytes"));
+  Pages one_table(4);
+  one_table.table = Tensor(at(2), DType::kI32, {4, 2048}, {0, 1});
+  CHECK(f.error(one_table.args()).empty());
 }
 
-TEST_CASE("filter_topk_pages wants pages for the whole width") {
+TEST_CASE(
+    "filter_topk_pages wants pages for the whole width, and a grid that holds all positions") {
   Fixture f("filter_topk_pages");
   CHECK(f.error(Pages(4, 131'073, 2049).args()).empty());
   CHECK(f.error(Pages(4, 131'073, 2048).args()) ==
         "filter_topk_pages: the pages of a row must hold its width: p * page_size must be at least "
         "width = 131073, found 2048 * 64");
   Pages pages(4);
+  const std::int64_t most = 16'776'960;
+  const auto selects = [&](std::int64_t k) {
+    pages.indices = Tensor(at(1), DType::kI32, {4, k});
+    pages.out = Tensor(at(3), DType::kI64, {4, k});
+    return f.error(pages.args());
+  };
+  CHECK(selects(most).empty());
+  CHECK(selects(most + 1) == "filter_topk_pages: k must be at most 16776960, found 16776961");
+  pages = Pages(4);
   pages.page_size = 0;
   CHECK(has(f.error(pages.args()), "page_size must be at least 1, found 0"));
 }
