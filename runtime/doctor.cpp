@@ -170,22 +170,37 @@ DoctorReport::OpRow examine_op(KernelProvider& provider, std::optional<int> driv
   return row;
 }
 
-/// Without a device to ask for: the newest target that can be compiled here; when none can, the one
-/// that the cache holds most of.
-DoctorReport::OpRow examine_without_device(KernelProvider& provider,
-                                           const registry::BoundOp& bound) {
-  std::optional<DoctorReport::OpRow> best;
+/// Without a device to ask for, all ops are looked at for one target: that which the cache holds
+/// most of; where it holds nothing, the newest one that can be compiled here, or else the newest.
+void examine_without_device(KernelProvider& provider, const registry::Registry& ops,
+                            DoctorReport& report) {
   const auto known = registry::known_targets();
-  for (std::size_t i = known.size(); i-- > 0;) {
-    DoctorReport::OpRow row = examine_op(provider, std::nullopt, bound, {known[i].target});
-    if (row.ability == Ability::kCompilable) {
-      return row;
+  const auto rows_of = [&](const Target& target) {
+    std::vector<DoctorReport::OpRow> rows;
+    for (const registry::BoundOp* bound : ops.all()) {
+      rows.push_back(examine_op(provider, std::nullopt, *bound, {target}));
     }
-    if (!best || row.cached > best->cached) {
-      best = std::move(row);
+    return rows;
+  };
+  std::size_t most = 0;
+  for (std::size_t i = known.size(); i-- > 0;) {
+    std::vector<DoctorReport::OpRow> rows = rows_of(known[i].target);
+    std::size_t cached = 0;
+    for (const DoctorReport::OpRow& row : rows) {
+      cached += row.cached;
+    }
+    if (cached > most) {
+      most = cached;
+      report.ops = std::move(rows);
     }
   }
-  return std::move(*best);
+  report.assumes_cached = most > 0;
+  if (!report.assumes_cached) {
+    const auto newest = std::find_if(known.rbegin(), known.rend(), [&](const auto& one) {
+      return why_not_compilable(provider, one.target).empty();
+    });
+    report.ops = rows_of(newest != known.rend() ? newest->target : known.back().target);
+  }
 }
 
 /// One list per kind of device: equal devices give equal rows.
@@ -249,9 +264,9 @@ DoctorReport examine(Engine& engine) {
     for (const std::vector<Target>& targets : lists) {
       report.ops.push_back(examine_op(impl.provider(), major, *bound, targets));
     }
-    if (lists.empty()) {
-      report.ops.push_back(examine_without_device(impl.provider(), *bound));
-    }
+  }
+  if (lists.empty()) {
+    examine_without_device(impl.provider(), impl.registry(), report);
   }
   return report;
 }

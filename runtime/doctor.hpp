@@ -58,8 +58,9 @@ struct DoctorReport {
     std::vector<cache::LayerState> layers;  ///< In the order in which they are asked.
   };
   enum class Ability { kLoadable, kCompilable, kNeither };
-  /// One op on one target of this machine: of each kind of device; without a device, of the newest
-  /// target that can be compiled here, or when none can, of the one that the cache holds most of.
+  /// One op on one target of this machine: of each kind of device; without a device all are of one,
+  /// that which the cache holds most of, or else the newest that can be compiled here, or else the
+  /// newest.
   struct OpRow {
     std::string op;
     std::string target;
@@ -75,6 +76,7 @@ struct DoctorReport {
   Nvrtc nvrtc;
   Cache cache;
   std::vector<OpRow> ops;
+  bool assumes_cached = false;  ///< There is no device, and the ops' target is in the cache.
 
   bool may_compile() const noexcept { return compiling.policy != JitPolicy::kForbid; }
   /// Every op can be loaded or compiled on every device here.

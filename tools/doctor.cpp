@@ -156,8 +156,9 @@ void print_assumed(const DoctorReport& report) {
       "assumed   {}, since there is no device here: {}. For another: kiln prebuild --check --arch "
       "ARCH\n",
       report.ops.front().target,
-      report.nvrtc.usable ? "the newest architecture that this NVRTC compiles for"
-                          : "the architecture that the cache holds most of");
+      report.assumes_cached ? "the architecture that the cache holds most of"
+      : report.nvrtc.usable ? "the newest architecture that this NVRTC compiles for"
+                            : "the newest architecture that Kiln knows");
 }
 
 // The architectures whose kernels are missing, with commas between them. Without a device it is for

@@ -258,6 +258,10 @@ typedef struct kiln_arg {
   } value;
 } kiln_arg;
 
+/* DLTensor.dtype.code of what DLPack has only since 1.0 and 1.1, for an older dlpack.h. All are of
+ * 8 bits and one lane; kDLBool, kDLFloat8_e4m3fn and kDLFloat8_e8m0fnu there. */
+enum { KILN_DL_BOOL = 6, KILN_DL_FLOAT8_E4M3FN = 10, KILN_DL_FLOAT8_E8M0FNU = 14 };
+
 static inline kiln_arg kiln_tensor(const char* name, const DLTensor* tensor) {
   kiln_arg arg = {name, KILN_ARG_TENSOR, 0, {NULL}};
   arg.value.tensor = tensor;
@@ -301,13 +305,15 @@ KILN_API kiln_status kiln_launch(kiln_engine* engine, const char* op, const kiln
                                  size_t arg_count, kiln_stream stream,
                                  const kiln_launch_options* options);
 
-/* Bytes that kiln_launch needs as kiln_launch_options.workspace for these arguments. */
+/* Bytes that kiln_launch needs as kiln_launch_options.workspace for these arguments, whose data
+ * pointers count; a plan, which needs none, says it too. Not always more for more rows. */
 KILN_API kiln_status kiln_workspace_bytes(kiln_engine* engine, const char* op, const kiln_arg* args,
                                           size_t arg_count, size_t* bytes);
 
-/* Whether contract, policy and device allow this call: *usable is 1, or 0 and *reason says why. A
- * bad call is an answer, not a failure. `reason` may be NULL; *reason is empty when usable, and
- * valid until this thread's next call of this function. */
+/* Whether contract and policy allow this call, and the device where there is a driver to ask:
+ * *usable is 1, or 0 and *reason says why. A bad call is an answer, not a failure; only an op that
+ * is not there, or an argument that it does not have, is one. Data pointers count. `reason` may be
+ * NULL; *reason is empty when usable, and valid until this thread's next call of this function. */
 KILN_API kiln_status kiln_can_use(kiln_engine* engine, const char* op, const kiln_arg* args,
                                   size_t arg_count, int32_t* usable, const char** reason);
 
@@ -539,10 +545,11 @@ enum {
 typedef struct kiln_arg_spec {
   const char* name;
   const char* summary; /* May be NULL. */
-  const char* dtypes;  /* Allowed element types, with commas: "bf16, f32". */
-  const char* shape;   /* Axes, with commas: "m, 512". Each is an extent, a symbol, as the first one
-                          also   "m...", which stands for any number of axes whose product is m, or an
-                          expression over other symbols. */
+  const char* dtypes; /* Allowed element types, with commas, of bf16, f32, e4m3, e8m0, u8, i32, i64,
+                         bool and complex64. A kernel is not told which of several came. */
+  const char* shape;  /* Axes, with commas: "m, 512". Each is an extent, a symbol, as the first one
+                         also   "m...", which stands for any number of axes whose product is m, or an
+                         expression over other symbols. */
   int32_t scalar_type; /* KILN_TYPE_... of a scalar. */
   int32_t access;      /* KILN_READ, ... */
   int32_t flags;       /* KILN_FLAG_... */
@@ -583,7 +590,8 @@ typedef struct kiln_kernel_spec {
   int32_t reserved;
 } kiln_kernel_spec;
 
-/* CUDA source in memory; `name` is what an #include directive says. */
+/* CUDA source in memory; `name` is what an #include directive says. NVRTC gets no include folder:
+ * what is included, in quotes or angle brackets, must be one of the op's sources. */
 typedef struct kiln_source {
   const char* name;
   const char* text; /* NULL: `name` is a file below kiln_op_spec.source_directory. */
@@ -604,9 +612,10 @@ typedef struct kiln_op_spec {
   size_t option_count;
   const char* workspace_bytes;    /* An expression; NULL: none. */
   int32_t min_compute_capability; /* 0: 90. */
-  int32_t pdl; /* KILN_ON: the kernels hold the PDL wait where their {PDL} is true. */
+  int32_t pdl; /* KILN_ON: the kernels hold the PDL wait (griddepcontrol.wait) where their {PDL} is
+                * true. One in which it was not seen is launched without PDL. */
   /* Folder of the sources that have no text. They are read once, with everything that they include
-   * in quotes, and what they say in angle brackets is left alone. NULL: every source has a text. */
+   * in quotes; NVRTC finds no file for angle brackets. NULL: every source has a text. */
   const char* source_directory;
 } kiln_op_spec;
 

@@ -23,7 +23,8 @@
 ///     assigning to and destroying it.
 ///  4. Tensors are the caller's: Kiln never owns, copies or frees their memory, which must stay
 ///     valid until the launched work has finished. The call's CUDA context must be current.
-///  5. What kiln/kiln.h says of a C function holds for the member of its name.
+///  5. A process that was forked after an engine has used the driver cannot use CUDA.
+///  6. What kiln/kiln.h says of a C function holds for the member of its name.
 
 #include <kiln/cpp/arg.hpp>
 #include <kiln/cpp/callbacks.hpp>

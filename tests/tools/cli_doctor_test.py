@@ -76,7 +76,19 @@ class Doctor(KilnTest):
             self.skipTest("there is a GPU here, and nothing is assumed")
         text = self.kiln("doctor").stdout
         self.assertRegex(text, rf"(?m)^assumed   {report['ops'][0]['arch']}, since there is no device here: the newest ")
-        self.assertIn("the cache holds most of", self.kiln("doctor", code=1, env={"KILN_JIT": "forbid"}).stdout)
+        self.assertIn("the newest architecture that Kiln knows", self.kiln("doctor", code=1, env={"KILN_JIT": "forbid"}).stdout)
+
+    def test_without_a_gpu_all_ops_are_looked_at_for_what_the_cache_holds_most_of(self):
+        if self.kiln_json("doctor")["driver"]["devices"]:
+            self.skipTest("there is a GPU here, and nothing is assumed")
+        self.kiln("prebuild", "--arch", "sm_90a", "--op", "engram_*", "--cache", self.cache)
+        self.kiln("prebuild", "--arch", "sm_100a", "--op", "engram_gather", "--cache", self.cache)
+        for env, code in [({}, 0), ({"KILN_JIT": "forbid"}, 1)]:
+            text = self.kiln("doctor", "--cache", self.cache, code=code, env=env).stdout
+            self.assertIn("assumed   sm_90a, since there is no device here: the architecture that the cache holds most of", text)
+            ops = [line for line in text.splitlines() if line.startswith("op  ")]
+            self.assertTrue(all(" for sm_90a: " in line for line in ops))
+            self.assertTrue(any("engram_hash_ids for sm_90a: loadable" in line for line in ops))
 
     def test_without_a_driver_it_names_what_who_types_can_do(self):
         report = self.kiln_json("doctor")

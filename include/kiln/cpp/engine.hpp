@@ -65,7 +65,8 @@ class Engine {
   OpInfo op_info(const Name& op) const { return detail::op_info_of(handle(), op.c_str()); }
 
   /// Whether the op's contract and policy allow this call, and the device where there is a driver
-  /// to ask. A bad call is an answer, not an exception.
+  /// to ask. A bad call is an answer, not an exception; an op that is not there, or an argument
+  /// that it does not have, throws.
   CanUse can_use(const Name& op, Args args) const {
     std::int32_t usable = 0;
     const char* reason = nullptr;

@@ -47,7 +47,9 @@ enum class ScalarType : std::int32_t {
 struct ArgSpec {
   std::string name;
   std::string summary;  ///< One line: meaning and units.
-  std::string dtypes;   ///< Allowed element types, with commas: "bf16, f32".
+  /// Allowed element types, with commas: "bf16, f32"; see kiln_arg_spec. A kernel is not told which
+  /// of several came.
+  std::string dtypes;
   /// Axes, with commas: "m, 512". Each is an extent; a symbol, on which every use in the op must
   /// agree; as the first one also "m...", any number of axes whose product is m; or an expression
   /// over symbols that other axes give.

@@ -19,24 +19,21 @@ namespace kiln {
 inline namespace abi0 {
 
 /// Element types that ops take. Their sizes in bytes: bf16 2, f32 4, e4m3 1, e8m0 1, u8 1, i32 4,
-/// i64 8, boolean 1, complex64 8.
+/// i64 8, bool 1, complex64 8.
 enum class DType : std::uint8_t { kBF16, kF32, kE4M3, kE8M0, kU8, kI32, kI64, kBool, kComplex64 };
 
 /// DLPack's name of a type, with one lane.
 constexpr DLDataType to_dlpack(DType dtype) noexcept {
   // By number where the oldest DLPack header that will do has no name yet.
-  constexpr std::uint8_t kBoolCode = 6;
-  constexpr std::uint8_t kFloat8E4M3FN = 10;
-  constexpr std::uint8_t kFloat8E8M0FNU = 14;
   switch (dtype) {
     case DType::kBF16:
       return {kDLBfloat, 16, 1};
     case DType::kF32:
       return {kDLFloat, 32, 1};
     case DType::kE4M3:
-      return {kFloat8E4M3FN, 8, 1};
+      return {KILN_DL_FLOAT8_E4M3FN, 8, 1};
     case DType::kE8M0:
-      return {kFloat8E8M0FNU, 8, 1};
+      return {KILN_DL_FLOAT8_E8M0FNU, 8, 1};
     case DType::kU8:
       return {kDLUInt, 8, 1};
     case DType::kI32:
@@ -44,7 +41,7 @@ constexpr DLDataType to_dlpack(DType dtype) noexcept {
     case DType::kI64:
       return {kDLInt, 64, 1};
     case DType::kBool:
-      return {kBoolCode, 8, 1};
+      return {KILN_DL_BOOL, 8, 1};
     case DType::kComplex64:
       return {kDLComplex, 64, 1};
   }
