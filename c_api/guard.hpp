@@ -4,6 +4,7 @@
 /// The border between exceptions and status codes.
 
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <string>
@@ -74,6 +75,13 @@ T& required(T* pointer, const char* what) {
 inline void require_array(const void* array, std::size_t count, const char* what) {
   if (array == nullptr && count != 0) [[unlikely]] {
     refuse_null_array(what, count);
+  }
+}
+
+/// What is reserved must be zero: a later version may give it a meaning.
+inline void require_zero(std::int64_t reserved, const char* what) {
+  if (reserved != 0) [[unlikely]] {
+    refuse(std::string(what) + " must be zero");
   }
 }
 

@@ -69,6 +69,7 @@ kiln_status kiln_prebuild(kiln_engine* engine, const kiln_prebuild_request* requ
   return guard([&] {
     kiln::Engine& made = required(engine, "engine").engine;
     const kiln_prebuild_request given = read_sized(&required(request, "request"), "request");
+    require_zero(given.reserved, "request->reserved");
     if (report != nullptr) {
       checked_size(report, "report");
     }

@@ -96,6 +96,7 @@ kiln_status kiln_warmup(kiln_engine* engine, const kiln_warmup_request* request,
   return guard([&] {
     kiln::Engine& made = required(engine, "engine").engine;
     const kiln_warmup_request given = read_sized(&required(request, "request"), "request");
+    require_zero(given.reserved, "request->reserved");
     if (report != nullptr) {
       checked_size(report, "report");
     }

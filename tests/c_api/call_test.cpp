@@ -219,6 +219,20 @@ TEST_CASE("A warm-up makes ready what it can, and tells the rest") {
   kiln_engine_destroy(engine);
 }
 
+TEST_CASE("What is reserved in a request must be zero") {
+  CMachine machine;
+  kiln_engine* const engine = machine.engine();
+  kiln_warmup_request warmup = KILN_INIT(kiln_warmup_request);
+  warmup.reserved = 1;
+  CHECK(kiln_warmup(engine, &warmup, nullptr) == KILN_ERROR_INVALID_ARGUMENT);
+  CHECK(contains(kiln_last_error_message(), "request->reserved must be zero"));
+  kiln_prebuild_request prebuild = KILN_INIT(kiln_prebuild_request);
+  prebuild.reserved = 1;
+  CHECK(kiln_prebuild(engine, &prebuild, nullptr) == KILN_ERROR_INVALID_ARGUMENT);
+  CHECK(contains(kiln_last_error_message(), "request->reserved must be zero"));
+  kiln_engine_destroy(engine);
+}
+
 TEST_CASE("A warm-up that is stopped is cancelled, and what was made ready stays so") {
   CMachine machine;
   kiln_engine* const engine = machine.engine();
