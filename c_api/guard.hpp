@@ -4,7 +4,6 @@
 /// The border between exceptions and status codes.
 
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <new>
 #include <string>
@@ -79,9 +78,10 @@ inline void require_array(const void* array, std::size_t count, const char* what
 }
 
 /// What is reserved must be zero: a later version may give it a meaning.
-inline void require_zero(std::int64_t reserved, const char* what) {
+template <class T>
+void require_zero(T reserved, const std::string& what) {
   if (reserved != 0) [[unlikely]] {
-    refuse(std::string(what) + " must be zero");
+    refuse(what + " must be zero");
   }
 }
 

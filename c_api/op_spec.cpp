@@ -108,9 +108,7 @@ class Translator {
     if ((given.flags & ~kFlags) != 0) {
       refuse(fmt::format("{}: flags {:#x} are no KILN_FLAG_ constants", place, given.flags));
     }
-    if (given.reserved[0] != 0 || given.reserved[1] != 0) {
-      refuse(place + ": what is reserved must be zero");
-    }
+    require_zero(given.reserved[0] | given.reserved[1], place + ": what is reserved");
     if (given.dtypes == nullptr) {
       arg.scalar = scalar_type(given.scalar_type, place);
       return arg;
@@ -248,9 +246,7 @@ class Translator {
     require_array(spec_.kernels, spec_.kernel_count, "spec->kernels");
     for (std::size_t i = 0; i < spec_.kernel_count; ++i) {
       const kiln_kernel_spec& given = spec_.kernels[i];
-      if (given.reserved != 0) {
-        refuse(where("kernel", given.name) + ": what is reserved must be zero");
-      }
+      require_zero(given.reserved, where("kernel", given.name) + ": what is reserved");
       KernelSpec kernel;
       kernel.name = text(given.name);
       kernel.source = text(given.source);
@@ -266,9 +262,7 @@ class Translator {
 
   Param param(const kiln_param_spec& given, const std::string& place) {
     const std::string name = text(given.name);
-    if (given.reserved != 0) {
-      refuse(place + ": what is reserved must be zero");
-    }
+    require_zero(given.reserved, place + ": what is reserved");
     switch (given.source) {
       case KILN_PARAM_DATA:
         return Param::data(name);

@@ -32,6 +32,18 @@ class CheckingMachine : public ScaleMachine {
   }
 };
 
+/// One whose engine has the op of two kernels, with a call's tensors.
+class TwoStepMachine : public CheckingMachine {
+ public:
+  TwoStepMachine() : checker(engine(checking())) {
+    checker.register_op(two_step_op());
+    plant(checker, "two_step", "sm_90", cache_root());
+  }
+  Engine checker;
+  const Tensor x{address(0x10000), DType::kF32, {2, 32}};
+  const Tensor out{address(0x20000), DType::kF32, {2, 32}};
+};
+
 }  // namespace
 
 TEST_CASE("In the checking mode a launch is logged before it is made, and waited for") {
@@ -65,12 +77,10 @@ TEST_CASE("In the checking mode a launch is logged before it is made, and waited
 }
 
 TEST_CASE("In the checking mode each kernel of an op is waited for, but for a captured stream") {
-  CheckingMachine machine;
-  Engine engine = machine.engine(machine.checking());
-  engine.register_op(two_step_op());
-  plant(engine, "two_step", "sm_90", machine.cache_root());
-  const Tensor x(address(0x10000), DType::kF32, {2, 32});
-  const Tensor out(address(0x20000), DType::kF32, {2, 32});
+  TwoStepMachine machine;
+  Engine& engine = machine.checker;
+  const Tensor& x = machine.x;
+  const Tensor& out = machine.out;
   const LaunchOptions options{.workspace = address(0x40000), .workspace_bytes = 8};
   CUstream stream = machine.fake().make_stream(machine.context);
   engine.launch("two_step", {x, out}, stream, options);
@@ -83,12 +93,10 @@ TEST_CASE("In the checking mode each kernel of an op is waited for, but for a ca
 }
 
 TEST_CASE("The checking mode asks for the workspace's place, and compares it with the tensors'") {
-  CheckingMachine machine;
-  Engine engine = machine.engine(machine.checking());
-  engine.register_op(two_step_op());
-  plant(engine, "two_step", "sm_90", machine.cache_root());
-  const Tensor x(address(0x10000), DType::kF32, {2, 32});
-  const Tensor out(address(0x20000), DType::kF32, {2, 32});
+  TwoStepMachine machine;
+  Engine& engine = machine.checker;
+  const Tensor& x = machine.x;
+  const Tensor& out = machine.out;
   const std::vector<Arg> args{x, out};
   const auto refused_with = [&](std::uintptr_t workspace) {
     const LaunchOptions options{.workspace = address(workspace), .workspace_bytes = 256};
